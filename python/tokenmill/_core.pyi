@@ -1,0 +1,222 @@
+"""Types of the compiled module, and of nothing else. Private: the classes people see wrap these."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, final
+
+from typing_extensions import Buffer
+
+__version__: str
+UNICODE_VERSION: str
+"""Version of the Unicode tables behind every pattern, named or not."""
+CPU_LEVEL: str
+"""The x86-64 level or other instruction set this machine offers, as `--version` shows it."""
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> Buffer: ...
+
+Progress = Callable[[int, int], None]
+"""Called on the calling thread about ten times a second while a long call runs. While counting the
+arguments are (text bytes read, documents read), while merging (merges done, count of the last merge)."""
+
+def named_patterns() -> dict[str, str]:
+    """Name → regex of every pattern with a scanner of its own."""
+
+@final
+class Splitter:
+    """Cuts text into pretokens. Frozen, usable from any thread."""
+
+    def __new__(cls, pattern: str, special_tokens: Sequence[str] = ()) -> Splitter:
+        """`pattern` is a name from `named_patterns()` or a regex. Raises ConfigError for a regex that does
+        not compile or that matches the empty string, for duplicate or empty special tokens."""
+
+    @property
+    def name(self) -> str | None:
+        """The pattern's name, `None` if it runs in the general engine. A regex equal to a named one is named."""
+
+    @property
+    def regex(self) -> str: ...
+    @property
+    def special_tokens(self) -> list[str]: ...
+    def split(self, text: str | bytes) -> list[bytes]:
+        """The pretokens of `text` in order, special tokens left out; bytes need not be UTF-8."""
+
+@final
+class Source:
+    """The documents of one file or stream, each read once, in order. Blocks are read by whichever worker
+    thread is free; a Python object behind it is only touched by one thread at a time, with the GIL held."""
+
+    @staticmethod
+    def plain_text(
+        file: str | _Readable, *, name: str, separator: bytes, start: int = 0, end: int | None = None
+    ) -> Source:
+        """Documents between separators. `file` is a local path or anything with `read(n)`. With a path, only
+        the documents whose first byte lies in [start, end). A UTF-8 BOM at byte 0 is dropped; empty documents
+        are not documents."""
+
+    @staticmethod
+    def json_lines(
+        file: str | _Readable, *, name: str, field: str, start: int = 0, end: int | None = None
+    ) -> Source:
+        """One JSON object a line, the document in `field`; blank lines are skipped."""
+
+    @staticmethod
+    def strings(texts: Iterator[str | bytes], *, name: str) -> Source:
+        """One document for each item. Another type is a SourceError naming its position."""
+
+    @staticmethod
+    def arrow(arrays: Iterator[tuple[Buffer | None, Buffer, Buffer, bool, int, int]], *, name: str) -> Source:
+        """One document for each value of Arrow string arrays, given as (validity bits or None, offsets, data,
+        whether offsets are 64 bits wide, array offset, array length). A null follows `on_error`."""
+
+@final
+class Reader:
+    """Sources one after another under one set of limits, which it keeps between `count` calls."""
+
+    def __new__(
+        cls,
+        *,
+        doc_cap: int | None = None,
+        max_chars: int | None = None,
+        max_bytes: int | None = None,
+        on_error: str = "fail",
+        invalid_utf8: str = "error",
+        chars_before: int = 0,
+        bytes_before: int = 0,
+        block_bytes: int = 4194304,
+    ) -> Reader:
+        """`doc_cap` cuts each document after that many characters. `max_chars` stops after the document that
+        brings the characters (after the cap) to that many, `max_bytes` before the document that would exceed it;
+        `…_before` are what earlier runs used of them. `on_error` is `fail` or `skip`, `invalid_utf8` is `error`,
+        `replace` (U+FFFD for each maximal invalid part, counted) or `keep` (the bytes as they are)."""
+
+    def documents(self, sources: Iterator[Source]) -> Iterator[bytes]:
+        """The documents themselves, after caps and policies. For the reference engine, not for speed."""
+
+    @property
+    def limit_reached(self) -> bool: ...
+    @property
+    def report(self) -> dict[str, int]:
+        """documents, bytes (of text, after caps), chars, capped_documents, skipped_records,
+        replaced_sequences: sums over everything read so far."""
+
+    @property
+    def skipped(self) -> list[str]:
+        """The first twenty skipped records: where and why."""
+
+@final
+class Counts:
+    """Pretoken → occurrences, exact, sorted by bytes, immutable. Two counts add up to one."""
+
+    @staticmethod
+    def from_mapping(mapping: Mapping[bytes, int]) -> Counts: ...
+    @staticmethod
+    def from_buffers(offsets: Buffer, data: Buffer, counts: Buffer) -> Counts:
+        """`offsets` are n+1 int64, `data` the pretokens end to end, `counts` n uint64. Repeats are added up,
+        an empty pretoken or a zero count is an error."""
+
+    def buffers(self) -> tuple[bytes, bytes, bytes]:
+        """(n+1 int64 offsets, data, n uint64 counts), sorted by pretoken."""
+
+    def __len__(self) -> int: ...
+    @property
+    def occurrences(self) -> int: ...
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of the text counted: the sum of count × length."""
+
+    def most_common(self, n: int) -> list[tuple[bytes, int]]: ...
+    def add(self, other: Counts) -> Counts:
+        """OverflowError if a sum passes 2**64 - 1."""
+
+    def at_least(self, min_count: int) -> Counts: ...
+
+@final
+class Counter:
+    """Counts pretokens over any number of `count` calls."""
+
+    def __new__(cls, splitter: Splitter, threads: int) -> Counter: ...
+    def count(self, reader: Reader, sources: Iterator[Source], progress: Progress | None = None) -> None:
+        """Read `sources` to their end or to the reader's limit. GIL released, Ctrl-C heard; after an error the
+        counter is no longer usable. The result does not depend on `threads` or on block sizes."""
+
+    def take(self) -> Counts:
+        """The counts so far; the counter is empty again."""
+
+    @property
+    def report(self) -> dict[str, int]:
+        """special_tokens (occurrences cut out), unmatched (pretokens that no match of the pattern covered)."""
+
+@final
+class Merges:
+    """What training learned, in order. Ids here: bytes 0–255, then new tokens from 256."""
+
+    def __len__(self) -> int: ...
+    def triples(self) -> list[tuple[int, int, int]]:
+        """(left id, right id, id of the joined token) of each merge. Merges that spell the same bytes share an id."""
+
+    def counts(self) -> list[int]:
+        """Occurrences of each merge's pair at the time it was made."""
+
+    def tokens(self) -> list[bytes]:
+        """Bytes of every id, the 256 single bytes first."""
+
+    @property
+    def stopped(self) -> str:
+        """`full` (vocab size reached), `no pairs` or `min count`."""
+
+    @property
+    def training_tokens(self) -> int:
+        """Tokens the counted text becomes under these merges."""
+
+    @property
+    def num_pairs(self) -> int:
+        """Distinct pairs before the first merge."""
+
+    def top_pairs(self) -> list[tuple[int, int, int]]:
+        """(left, right, count) of the most frequent pairs before the first merge."""
+
+    @property
+    def first_shared(self) -> int | None:
+        """Index of the first merge that reuses an existing id: where rustbpe's ids begin to differ."""
+
+def train_merges(
+    counts: Counts,
+    *,
+    num_tokens: int,
+    ties: str = "lowest-ids",
+    min_count: int = 1,
+    max_token_bytes: int | None = None,
+    special_tokens: Sequence[str] = (),
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Merges:
+    """Learn merges until there are `num_tokens` tokens, bytes included, special tokens not. `ties` is
+    `lowest-ids`, `huggingface` or `greatest-bytes`. VocabError when a pretoken contains a special token."""
+
+@final
+class Bpe:
+    """A vocab that encodes and decodes. Frozen, usable from any thread."""
+
+    def __new__(
+        cls,
+        tokens: Sequence[bytes],
+        merges: Sequence[tuple[int, int, int]],
+        special_tokens: Mapping[str, int],
+        splitter: Splitter,
+    ) -> Bpe:
+        """`tokens[id]` is the bytes of every id; a special token's entry is its UTF-8 spelling. VocabError when a
+        merge's parts do not spell its token, a byte has no id, or an id repeats."""
+
+    @property
+    def vocab_size(self) -> int: ...
+    def encode(self, text: str | bytes, allowed_special: Sequence[str]) -> list[int]:
+        """Special tokens named in `allowed_special` become their ids, all others are ordinary text."""
+
+    def find_special(self, text: str | bytes) -> list[str]:
+        """Special tokens that occur in `text`, in order of appearance, without repeats."""
+
+    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+        """VocabError naming the first unknown id."""
+
+    def unreachable(self) -> list[int]:
+        """Ids that encoding their own bytes does not give back as one token, special tokens aside."""
