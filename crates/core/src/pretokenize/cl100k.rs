@@ -1,0 +1,46 @@
+//! `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,D}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+
+use super::Scanner;
+use super::runs::{self, NO_SYMBOL};
+use crate::unicode::{Classes, LETTER, NEWLINE, NUMBER, SPACE};
+
+pub struct Cl100k<const DIGITS: usize> {
+    classes: &'static Classes,
+}
+
+impl<const DIGITS: usize> Cl100k<DIGITS> {
+    pub fn new() -> Self {
+        Self { classes: Classes::get() }
+    }
+}
+
+impl<const DIGITS: usize> Scanner for Cl100k<DIGITS> {
+    #[inline]
+    fn next(&self, text: &[u8], start: usize) -> usize {
+        let classes = self.classes;
+        let (flags, len) = classes.at(text, start);
+        let second = start + len;
+        if flags & LETTER != 0 {
+            return runs::with(classes, text, second, LETTER);
+        }
+        if flags & NUMBER != 0 {
+            return runs::numbers(classes, text, second, DIGITS - 1);
+        }
+        if text[start] == b'\'' {
+            let end = runs::contraction_any_case(text, start);
+            if end > start {
+                return end;
+            }
+        }
+        if flags & NEWLINE == 0 && runs::is_with(classes, text, second, LETTER) {
+            return runs::with(classes, text, second, LETTER);
+        }
+        let symbols = if text[start] == b' ' { second } else { start };
+        if runs::is_without(classes, text, symbols, NO_SYMBOL) {
+            let end = runs::without(classes, text, symbols, NO_SYMBOL);
+            return runs::of_bytes(text, end, b"\r\n");
+        }
+        debug_assert!(flags & SPACE != 0);
+        runs::spaces_or_lines(classes, text, start)
+    }
+}

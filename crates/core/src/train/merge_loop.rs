@@ -1,0 +1,445 @@
+//! Take the most frequent pair, replace it everywhere, adjust the counts of the pairs around it, repeat.
+//!
+//! The work of one merge is proportional to the places it changes. Sums for each neighbouring id are gathered in
+//! dense arrays first, so the pair table sees one update for each distinct neighbour.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use super::pair_counts::{Entry, PairCounts, PairMap};
+use super::sequences::{EDGE, Event, Sequences};
+use super::{Merges, Options, Pair, Stopped};
+use crate::count::{PretokenCounts, Watch};
+use crate::error::{Error, Result};
+
+/// How many of the first pairs are kept for the report.
+const TOP_PAIRS: usize = 20;
+
+/// Learn merges from `counts`.
+pub fn train_merges(counts: &PretokenCounts, options: &Options, watch: &Watch) -> Result<Merges> {
+    options.check()?;
+    refuse_specials(counts, &options.special_tokens)?;
+    let mut trainer = Trainer::new(counts, options)?;
+    let stopped = trainer.run(watch)?;
+    let Trainer {
+        triples, merge_counts, tokens, training_tokens, num_pairs, top_pairs, first_shared, ..
+    } = trainer;
+    let counts = merge_counts;
+    Ok(Merges { triples, counts, tokens, stopped, training_tokens, num_pairs, top_pairs, first_shared })
+}
+
+/// Text that was counted by us cannot hold a special token; counts from elsewhere may, and a merge that spells
+/// one would give its bytes a second id.
+fn refuse_specials(counts: &PretokenCounts, special_tokens: &[String]) -> Result<()> {
+    if special_tokens.is_empty() {
+        return Ok(());
+    }
+    let finder = aho_corasick::AhoCorasick::new(special_tokens)
+        .map_err(|e| Error::config(format!("special tokens cannot be searched for: {e}")))?;
+    // One search over all pretokens end to end; a hit is real only if it lies inside one of them.
+    for found in finder.find_overlapping_iter(counts.data()) {
+        let index = counts.ends().partition_point(|&end| end <= found.start() as u64);
+        if found.end() as u64 <= counts.ends()[index] {
+            let special = &special_tokens[found.pattern().as_usize()];
+            let pretoken = String::from_utf8_lossy(counts.pretoken(index)).into_owned();
+            return Err(Error::vocab(format!(
+                "pretoken `{pretoken}` contains the special token `{special}`"
+            ))
+            .hint("count the text again with this special token, so that it is cut out first"));
+        }
+    }
+    Ok(())
+}
+
+struct Trainer<'a> {
+    options: &'a Options,
+    sequences: Sequences,
+    pairs: PairCounts,
+    lengths: Vec<u32>,
+    tokens: Vec<Vec<u8>>,
+    ids: HashMap<Vec<u8>, u32>,
+    triples: Vec<(u32, u32, u32)>,
+    merged: PairMap<()>,
+    merge_counts: Vec<u64>,
+    training_tokens: u128,
+    num_pairs: usize,
+    top_pairs: Vec<(u32, u32, u64)>,
+    first_shared: Option<usize>,
+    /// Scale of the threshold below which new pairs are forgotten; falls with every rebuild.
+    forget: f64,
+    around: Neighbours,
+}
+
+impl<'a> Trainer<'a> {
+    fn new(counts: &PretokenCounts, options: &'a Options) -> Result<Self> {
+        let tokens: Vec<Vec<u8>> = (0..=255u8).map(|byte| vec![byte]).collect();
+        let ids = tokens.iter().enumerate().map(|(id, bytes)| (bytes.clone(), id as u32)).collect();
+        let mut trainer = Trainer {
+            options,
+            sequences: Sequences::new(counts)?,
+            pairs: PairCounts::new(options.ties),
+            lengths: vec![1; 256],
+            tokens,
+            ids,
+            triples: Vec::new(),
+            merged: PairMap::default(),
+            merge_counts: Vec::new(),
+            training_tokens: counts.total_bytes(),
+            num_pairs: 0,
+            top_pairs: Vec::new(),
+            first_shared: None,
+            forget: options.forget,
+            around: Neighbours::default(),
+        };
+        trainer.count_byte_pairs()?;
+        Ok(trainer)
+    }
+
+    /// The pairs of single bytes: there are few enough to count them in a table.
+    fn count_byte_pairs(&mut self) -> Result<()> {
+        let cell = |pair: Pair| (pair.left() << 8 | pair.right()) as usize;
+        let mut sums = vec![(0u64, 0u32); 1 << 16];
+        let mut overflow = false;
+        self.sequences.for_each_pair(&self.lengths, |pair, _, count| {
+            let sum = &mut sums[cell(pair)];
+            overflow |= sum.0.checked_add(count).is_none();
+            sum.0 = sum.0.wrapping_add(count);
+            sum.1 += 1;
+        });
+        if overflow {
+            return Err(Error::Overflow { message: "a pair occurs more than 2^64 - 1 times".into() });
+        }
+        let mut positions: Vec<Vec<u32>> =
+            sums.iter().map(|sum| Vec::with_capacity(sum.1 as usize)).collect();
+        self.sequences.for_each_pair(&self.lengths, |pair, position, _| positions[cell(pair)].push(position));
+        for (index, (&(count, n), positions)) in sums.iter().zip(positions).enumerate() {
+            if n == 0 {
+                continue;
+            }
+            self.num_pairs += 1;
+            let (left, right) = ((index >> 8) as u32, (index & 255) as u32);
+            self.top_pairs.push((left, right, count));
+            if self.allowed(left, right) {
+                let entry = Entry { count, positions, estimated: false };
+                self.pairs.insert(Pair::new(left, right), entry, &self.tokens);
+            }
+        }
+        self.top_pairs.sort_by_key(|&(left, right, count)| (std::cmp::Reverse(count), left, right));
+        self.top_pairs.truncate(TOP_PAIRS);
+        Ok(())
+    }
+
+    fn allowed(&self, left: u32, right: u32) -> bool {
+        let len = self.lengths[left as usize] as usize + self.lengths[right as usize] as usize;
+        self.options.max_token_bytes.is_none_or(|max| len <= max)
+    }
+
+    fn run(&mut self, watch: &Watch) -> Result<Stopped> {
+        let lowest = self.options.min_count.max(1);
+        while self.tokens.len() < self.options.num_tokens {
+            if watch.cancelled() {
+                return Err(Error::Cancelled);
+            }
+            let best = self.pairs.best(&self.tokens);
+            let certain = best.is_some_and(|(count, pair)| {
+                count >= self.pairs.forgotten_below && !self.pairs.get(pair).is_some_and(|e| e.estimated)
+            });
+            if !certain && self.pairs.forgotten_below > lowest {
+                self.remember(lowest);
+                continue;
+            }
+            let Some((count, pair)) = best else {
+                return Ok(if lowest > 1 { Stopped::MinCount } else { Stopped::NoPairs });
+            };
+            if count < lowest {
+                return Ok(Stopped::MinCount);
+            }
+            self.merge(count, pair, watch)?;
+            watch.done.store(self.triples.len() as u64, Ordering::Relaxed);
+            watch.detail.store(count, Ordering::Relaxed);
+        }
+        Ok(Stopped::Full)
+    }
+
+    fn merge(&mut self, count: u64, pair: Pair, watch: &Watch) -> Result<()> {
+        let entry = self.pairs.take(pair, &self.tokens);
+        let (joined, shared) = self.id_of_joined(pair);
+        self.around.start(self.lengths.len());
+        let around = &mut self.around;
+        let mut merged = 0u128;
+        self.sequences.merge(pair, joined, &entry.positions, &self.lengths, |event, count| {
+            merged += u128::from(count);
+            around.add(event, count);
+        });
+        drop(entry);
+        if watch.cancelled() {
+            return Err(Error::Cancelled);
+        }
+        self.training_tokens -= merged;
+        // A shared id can bring a pair back that was merged before; it is merged again but keeps its one rank.
+        if self.merged.insert(pair, ()).is_none() {
+            self.triples.push((pair.left(), pair.right(), joined));
+            self.merge_counts.push(count);
+        }
+        if shared {
+            self.first_shared.get_or_insert(self.triples.len() - 1);
+            self.update_shared(pair, joined);
+        } else {
+            self.update_new(count, pair, joined);
+        }
+        Ok(())
+    }
+
+    /// The id of the joined bytes, and whether another merge made it already.
+    fn id_of_joined(&mut self, pair: Pair) -> (u32, bool) {
+        let mut bytes = self.tokens[pair.left() as usize].clone();
+        bytes.extend_from_slice(&self.tokens[pair.right() as usize]);
+        if let Some(&id) = self.ids.get(&bytes) {
+            return (id, true);
+        }
+        let id = self.tokens.len() as u32;
+        self.lengths.push(bytes.len() as u32);
+        self.ids.insert(bytes.clone(), id);
+        self.tokens.push(bytes);
+        (id, false)
+    }
+
+    /// Counts after a merge that made a new id `z` of `(a, b)`. With L[x] and R[y] the occurrences that had `x` to
+    /// their left and `y` to their right: `(x, a)` loses L[x] and `(x, z)` has it, `(b, y)` loses R[y] and `(z, y)`
+    /// has it. Where two occurrences touch, the right one found `z` to its left and the left one `a` to its
+    /// right: those are `(z, z)`, and must be taken off `(z, a)`.
+    fn update_new(&mut self, count: u64, pair: Pair, z: u32) {
+        let (a, b) = (pair.left(), pair.right());
+        let threshold = self.threshold(count);
+        let touching = (self.around.left.sums[z as usize], self.around.left.occurrences[z as usize]);
+        for index in 0..self.around.left.touched.len() {
+            let x = self.around.left.touched[index];
+            let (sum, occurrences) = self.around.left.get(x);
+            if x != z && Pair::new(x, a) != pair {
+                self.pairs.lower(Pair::new(x, a), sum);
+            }
+            let keep = sum >= threshold && self.allowed(x, z);
+            self.around.left.open(x, keep, occurrences);
+        }
+        for index in 0..self.around.right.touched.len() {
+            let y = self.around.right.touched[index];
+            let (mut sum, mut occurrences) = self.around.right.get(y);
+            if Pair::new(b, y) != pair {
+                self.pairs.lower(Pair::new(b, y), sum);
+            }
+            if y == a {
+                sum -= touching.0;
+                occurrences -= touching.1;
+                self.around.right.sums[a as usize] = sum;
+            }
+            let keep = sum >= threshold && self.allowed(z, y);
+            self.around.right.open(y, keep, occurrences);
+        }
+        self.around.fill(&self.sequences, &self.lengths, z);
+        for (side, make) in [
+            (&mut self.around.left, (|other, z| Pair::new(other, z)) as fn(u32, u32) -> Pair),
+            (&mut self.around.right, |other, z| Pair::new(z, other)),
+        ] {
+            for &(id, list) in &side.opened {
+                let entry = Entry {
+                    count: side.sums[id as usize],
+                    positions: std::mem::take(&mut side.lists[list]),
+                    estimated: false,
+                };
+                self.pairs.insert(make(id, z), entry, &self.tokens);
+            }
+        }
+    }
+
+    /// New pairs that occur fewer times are forgotten. The last merges of a training of V occur roughly
+    /// `count · (k / V)^1.35` times if the k-th occurs `count` times; a fifth of that loses little and keeps the
+    /// table small. Guessing wrong costs a rebuild, never an answer.
+    fn threshold(&mut self, count: u64) -> u64 {
+        let wanted = (self.options.num_tokens - 256) as f64;
+        let done = self.triples.len() as f64 / wanted.max(1.0);
+        let threshold = (self.forget * count as f64 * done.powf(1.35)) as u64;
+        let threshold = threshold.clamp(1, count.max(1));
+        self.pairs.forgotten_below = self.pairs.forgotten_below.max(threshold);
+        threshold
+    }
+
+    /// Counts after a merge into an id that existed before: neighbours may be that id, pairs may exist, and
+    /// forgotten ones may come back. Rare, so it takes the plain way.
+    fn update_shared(&mut self, pair: Pair, z: u32) {
+        let (a, b) = (pair.left(), pair.right());
+        let mut change: PairMap<i128> = PairMap::default();
+        for &x in &self.around.left.touched {
+            let sum = i128::from(self.around.left.sums[x as usize]);
+            *change.entry(Pair::new(x, a)).or_default() -= sum;
+            *change.entry(Pair::new(x, z)).or_default() += sum;
+        }
+        for &y in &self.around.right.touched {
+            let sum = i128::from(self.around.right.sums[y as usize]);
+            *change.entry(Pair::new(b, y)).or_default() -= sum;
+            *change.entry(Pair::new(z, y)).or_default() += sum;
+        }
+        change.remove(&pair);
+        let mut positions: PairMap<Vec<u32>> = PairMap::default();
+        for event in &self.around.events {
+            let left = self.sequences.left_of(event.position);
+            if left != EDGE {
+                let start = event.position - self.lengths[left as usize];
+                positions.entry(Pair::new(left, z)).or_default().push(start);
+            }
+            let right = self.sequences.starting_at(event.position + self.lengths[z as usize]);
+            if right != EDGE {
+                positions.entry(Pair::new(z, right)).or_default().push(event.position);
+            }
+        }
+        let mut change: Vec<_> =
+            change.into_iter().filter(|c| self.allowed(c.0.left(), c.0.right())).collect();
+        change.sort_unstable();
+        for (pair, by) in change {
+            // A pair can lose what it had and gain as much elsewhere: the places matter even then.
+            let places = positions.remove(&pair).unwrap_or_default();
+            if by < 0 {
+                self.pairs.lower(pair, (-by) as u64);
+            }
+            if by > 0 || !places.is_empty() {
+                let stored = self.pairs.get(pair).is_some();
+                if by > 0 || stored {
+                    self.pairs.raise(pair, by.max(0) as u64, places, &self.tokens);
+                }
+            }
+        }
+    }
+
+    /// Lower the threshold and bring back what now reaches it, by one pass over all sequences.
+    fn remember(&mut self, lowest: u64) {
+        self.pairs.drop_estimates();
+        self.forget /= 3.0;
+        self.pairs.forgotten_below = (self.pairs.forgotten_below / 3).max(lowest);
+        let mut sums: PairMap<(u64, u32)> = PairMap::default();
+        let (pairs, sequences) = (&self.pairs, &self.sequences);
+        sequences.for_each_pair(&self.lengths, |pair, _, count| {
+            if pairs.get(pair).is_none() {
+                let sum = sums.entry(pair).or_default();
+                sum.0 += count;
+                sum.1 += 1;
+            }
+        });
+        sums.retain(|pair, sum| {
+            sum.0 >= self.pairs.forgotten_below && self.allowed(pair.left(), pair.right())
+        });
+        let mut positions: PairMap<Vec<u32>> =
+            sums.iter().map(|(&pair, sum)| (pair, Vec::with_capacity(sum.1 as usize))).collect();
+        sequences.for_each_pair(&self.lengths, |pair, position, _| {
+            if let Some(places) = positions.get_mut(&pair) {
+                places.push(position);
+            }
+        });
+        for (pair, places) in positions {
+            let entry = Entry { count: sums[&pair].0, positions: places, estimated: false };
+            self.pairs.insert(pair, entry, &self.tokens);
+        }
+    }
+}
+
+/// Sums over the events of one merge, by the id on either side.
+#[derive(Default)]
+struct Neighbours {
+    events: Vec<Event>,
+    left: Side,
+    right: Side,
+}
+
+/// `sums[id]` and `occurrences[id]` are 0 except for the ids in `touched`. `list_of[id]` is where the positions of
+/// the pair with this id are gathered, or `NO_LIST`.
+#[derive(Default)]
+struct Side {
+    touched: Vec<u32>,
+    sums: Vec<u64>,
+    occurrences: Vec<u32>,
+    list_of: Vec<u32>,
+    lists: Vec<Vec<u32>>,
+    opened: Vec<(u32, usize)>,
+}
+
+const NO_LIST: u32 = u32::MAX;
+
+impl Neighbours {
+    fn start(&mut self, num_tokens: usize) {
+        self.events.clear();
+        self.left.start(num_tokens);
+        self.right.start(num_tokens);
+    }
+
+    #[inline]
+    fn add(&mut self, event: Event, count: u64) {
+        self.left.add(event.left, count);
+        self.right.add(event.right, count);
+        self.events.push(event);
+    }
+
+    /// Hand the position of every event to the lists that were opened for its neighbours.
+    fn fill(&mut self, sequences: &Sequences, lengths: &[u32], z: u32) {
+        if self.left.opened.is_empty() && self.right.opened.is_empty() {
+            return;
+        }
+        for event in &self.events {
+            if event.left != EDGE {
+                self.left.place(event.left, event.position - lengths[event.left as usize]);
+            }
+            // What followed may have become `z` itself; the event there has `(z, z)` on its left.
+            if event.right != EDGE
+                && sequences.starting_at(event.position + lengths[z as usize]) == event.right
+            {
+                self.right.place(event.right, event.position);
+            }
+        }
+    }
+}
+
+impl Side {
+    fn start(&mut self, num_tokens: usize) {
+        for &id in &self.touched {
+            self.sums[id as usize] = 0;
+            self.occurrences[id as usize] = 0;
+            self.list_of[id as usize] = NO_LIST;
+        }
+        self.touched.clear();
+        self.lists.clear();
+        self.opened.clear();
+        self.sums.resize(num_tokens, 0);
+        self.occurrences.resize(num_tokens, 0);
+        self.list_of.resize(num_tokens, NO_LIST);
+    }
+
+    #[inline]
+    fn add(&mut self, id: u32, count: u64) {
+        if id == EDGE {
+            return;
+        }
+        let occurrences = &mut self.occurrences[id as usize];
+        if *occurrences == 0 {
+            self.touched.push(id);
+        }
+        *occurrences += 1;
+        self.sums[id as usize] += count;
+    }
+
+    fn get(&self, id: u32) -> (u64, u32) {
+        (self.sums[id as usize], self.occurrences[id as usize])
+    }
+
+    fn open(&mut self, id: u32, keep: bool, occurrences: u32) {
+        if keep {
+            self.list_of[id as usize] = self.lists.len() as u32;
+            self.opened.push((id, self.lists.len()));
+            self.lists.push(Vec::with_capacity(occurrences as usize));
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, id: u32, position: u32) {
+        let list = self.list_of[id as usize];
+        if list != NO_LIST {
+            self.lists[list as usize].push(position);
+        }
+    }
+}

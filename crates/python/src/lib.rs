@@ -1,0 +1,37 @@
+//! `tokenmill._core`: the Python face of the core. One file for each class; [`detached`] is how long calls run.
+#![warn(unused_crate_dependencies)]
+
+mod bpe;
+mod buffers;
+mod counts;
+mod cpu;
+mod detached;
+mod errors;
+mod source;
+mod splitter;
+mod train;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _core {
+    use super::*;
+
+    #[pymodule_export]
+    use super::bpe::Bpe;
+    #[pymodule_export]
+    use super::counts::{Counter, Counts};
+    #[pymodule_export]
+    use super::source::{Documents, Reader, Source};
+    #[pymodule_export]
+    use super::splitter::{Splitter, named_patterns};
+    #[pymodule_export]
+    use super::train::{Merges, train_merges};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("UNICODE_VERSION", tokenmill_core::unicode::UNICODE_VERSION)?;
+        module.add("CPU_LEVEL", cpu::level())
+    }
+}
