@@ -6,9 +6,18 @@ use crate::train::{Pair, Ties};
 
 /// Merges as (left, right, joined) by recounting every pair before every merge.
 pub fn train(counts: &[(&[u8], u64)], num_tokens: usize, ties: Ties) -> Vec<(u32, u32, u32)> {
-    let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
-    let mut words: Vec<(Vec<u32>, u64)> =
-        counts.iter().map(|(w, c)| (w.iter().map(|&b| u32::from(b)).collect(), *c)).collect();
+    let bytes = (0..=255).map(|byte| vec![byte]).collect();
+    let words = counts.iter().map(|(w, c)| (w.iter().map(|&b| u32::from(b)).collect(), *c)).collect();
+    train_from(bytes, words, num_tokens, ties)
+}
+
+/// The same on words that are tokens already.
+pub fn train_from(
+    mut tokens: Vec<Vec<u8>>,
+    mut words: Vec<(Vec<u32>, u64)>,
+    num_tokens: usize,
+    ties: Ties,
+) -> Vec<(u32, u32, u32)> {
     let mut merges = Vec::new();
     while tokens.len() < num_tokens {
         let mut pairs: HashMap<Pair, u64> = HashMap::new();

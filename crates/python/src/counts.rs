@@ -115,7 +115,7 @@ impl Counts {
 
     fn add(&self, py: Python<'_>, other: &Counts) -> PyResult<Self> {
         let (a, b) = (self.sorted(py), other.sorted(py));
-        let sum = py.detach(|| Arc::unwrap_or_clone(a).add(Arc::unwrap_or_clone(b)));
+        let sum = py.detach(|| Arc::unwrap_or_clone(a).plus(Arc::unwrap_or_clone(b)));
         Ok(Counts::new(sum.into_python(py)?))
     }
 

@@ -26,7 +26,7 @@ mod _core {
     #[pymodule_export]
     use super::splitter::{Splitter, named_patterns};
     #[pymodule_export]
-    use super::train::{Merges, train_merges};
+    use super::train::{Merges, train_merges, train_merges_from};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -78,3 +78,19 @@ pub fn train_merges(
     let counts = counts.get();
     detached(py, progress, move |watch| train::train_merges(&counts, &options, watch)).map(Merges)
 }
+
+#[pyfunction]
+#[pyo3(signature = (tokens, pretokens, *, num_tokens, ties = "lowest-ids", min_count = 1, max_token_bytes = None))]
+pub fn train_merges_from(
+    py: Python<'_>,
+    tokens: Vec<Vec<u8>>,
+    pretokens: Vec<(Vec<u32>, u64)>,
+    num_tokens: usize,
+    ties: &str,
+    min_count: u64,
+    max_token_bytes: Option<usize>,
+) -> PyResult<Merges> {
+    let ties = Ties::from_name(ties).into_python(py)?;
+    let options = Options { min_count, max_token_bytes, ..Options::new(num_tokens, ties) };
+    detached(py, None, move |watch| train::train_merges_from(tokens, &pretokens, &options, watch)).map(Merges)
+}

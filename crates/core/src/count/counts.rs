@@ -110,7 +110,7 @@ impl PretokenCounts {
     }
 
     /// Sum of two counts, sorted. Sums are checked.
-    pub fn add(mut self, mut other: PretokenCounts) -> Result<Self> {
+    pub fn plus(mut self, mut other: PretokenCounts) -> Result<Self> {
         self.sort();
         other.sort();
         let mut sum = PretokenCounts::with_capacity(self.len().max(other.len()));
@@ -184,11 +184,11 @@ mod tests {
     fn sums_are_checked_and_sorted() {
         let a = PretokenCounts::from_pairs([(&b"b"[..], 2), (b"a", 1), (b"b", 3)]).unwrap();
         let b = PretokenCounts::from_pairs([(&b"ab"[..], 7), (b"b", 1 << 40)]).unwrap();
-        let sum = a.clone().add(b).unwrap();
+        let sum = a.clone().plus(b).unwrap();
         let pairs: Vec<_> = sum.iter().collect();
         assert_eq!(pairs, [(&b"a"[..], 1), (b"ab", 7), (b"b", (1 << 40) + 5)]);
         let full = PretokenCounts::from_pairs([(&b"b"[..], u64::MAX)]).unwrap();
-        assert!(matches!(a.add(full), Err(Error::Overflow { .. })));
+        assert!(matches!(a.plus(full), Err(Error::Overflow { .. })));
         assert!(PretokenCounts::from_pairs([(&b""[..], 1)]).is_err());
         assert!(PretokenCounts::from_pairs([(&b"a"[..], 0)]).is_err());
     }

@@ -84,7 +84,7 @@ impl Counter {
                 let handles: Vec<_> = (tables.iter_mut().zip(rest.drain(..)))
                     .map(|(into, from)| scope.spawn(move || into.add(from)))
                     .collect();
-                handles.into_iter().map(|h| h.join().expect("adding does not panic")).collect::<Result<()>>()
+                handles.into_iter().try_for_each(|h| h.join().expect("adding does not panic"))
             })?;
         }
         self.tables = (0..threads).map(|_| CountTable::new()).collect();

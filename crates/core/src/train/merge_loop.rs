@@ -19,13 +19,38 @@ const TOP_PAIRS: usize = 20;
 pub fn train_merges(counts: &PretokenCounts, options: &Options, watch: &Watch) -> Result<Merges> {
     options.check()?;
     refuse_specials(counts, &options.special_tokens)?;
-    let mut trainer = Trainer::new(counts, options)?;
-    let stopped = trainer.run(watch)?;
-    let Trainer {
-        triples, merge_counts, tokens, training_tokens, num_pairs, top_pairs, first_shared, ..
-    } = trainer;
-    let counts = merge_counts;
-    Ok(Merges { triples, counts, tokens, stopped, training_tokens, num_pairs, top_pairs, first_shared })
+    let tokens = (0..=255u8).map(|byte| vec![byte]).collect();
+    let mut trainer = Trainer::new(Sequences::new(counts)?, tokens, counts.total_bytes(), options);
+    trainer.count_byte_pairs()?;
+    trainer.finish(watch)
+}
+
+/// Learn more merges on pretokens that are tokens already. Where those tokens were not made by merges in order,
+/// two merges can spell the same bytes; from single bytes they cannot (docs/decisions).
+pub fn train_merges_from(
+    tokens: Vec<Vec<u8>>,
+    pretokens: &[(Vec<u32>, u64)],
+    options: &Options,
+    watch: &Watch,
+) -> Result<Merges> {
+    options.check()?;
+    let lengths: Vec<u32> = tokens.iter().map(|bytes| bytes.len() as u32).collect();
+    if let Some(id) = lengths.iter().position(|&len| len == 0) {
+        return Err(Error::vocab(format!("token {id} is empty")));
+    }
+    let ids = pretokens.iter().flat_map(|(ids, _)| ids);
+    if let Some(id) = ids.copied().find(|&id| id as usize >= tokens.len()) {
+        return Err(Error::vocab(format!(
+            "token id {id} is not below {}, the number of tokens",
+            tokens.len()
+        )));
+    }
+    let num_ids = pretokens.iter().map(|(ids, count)| ids.len() as u128 * u128::from(*count)).sum();
+    let sequences = Sequences::from_tokens(pretokens, &lengths)?;
+    let mut trainer = Trainer::new(sequences, tokens, num_ids, options);
+    trainer.remember(1);
+    trainer.num_pairs = trainer.pairs.len();
+    trainer.finish(watch)
 }
 
 /// Text that was counted by us cannot hold a special token; counts from elsewhere may, and a merge that spells
@@ -71,28 +96,38 @@ struct Trainer<'a> {
 }
 
 impl<'a> Trainer<'a> {
-    fn new(counts: &PretokenCounts, options: &'a Options) -> Result<Self> {
-        let tokens: Vec<Vec<u8>> = (0..=255u8).map(|byte| vec![byte]).collect();
-        let ids = tokens.iter().enumerate().map(|(id, bytes)| (bytes.clone(), id as u32)).collect();
-        let mut trainer = Trainer {
+    fn new(sequences: Sequences, tokens: Vec<Vec<u8>>, training_tokens: u128, options: &'a Options) -> Self {
+        Trainer {
             options,
-            sequences: Sequences::new(counts)?,
+            sequences,
             pairs: PairCounts::new(options.ties),
-            lengths: vec![1; 256],
+            lengths: tokens.iter().map(|bytes| bytes.len() as u32).collect(),
+            ids: tokens.iter().enumerate().map(|(id, bytes)| (bytes.clone(), id as u32)).collect(),
             tokens,
-            ids,
             triples: Vec::new(),
             merged: PairMap::default(),
             merge_counts: Vec::new(),
-            training_tokens: counts.total_bytes(),
+            training_tokens,
             num_pairs: 0,
             top_pairs: Vec::new(),
             first_shared: None,
             forget: options.forget,
             around: Neighbours::default(),
-        };
-        trainer.count_byte_pairs()?;
-        Ok(trainer)
+        }
+    }
+
+    fn finish(mut self, watch: &Watch) -> Result<Merges> {
+        let stopped = self.run(watch)?;
+        Ok(Merges {
+            triples: self.triples,
+            counts: self.merge_counts,
+            tokens: self.tokens,
+            stopped,
+            training_tokens: self.training_tokens,
+            num_pairs: self.num_pairs,
+            top_pairs: self.top_pairs,
+            first_shared: self.first_shared,
+        })
     }
 
     /// The pairs of single bytes: there are few enough to count them in a table.

@@ -8,7 +8,7 @@ mod pair_counts;
 mod sequences;
 mod ties;
 
-pub use merge_loop::train_merges;
+pub use merge_loop::{train_merges, train_merges_from};
 pub use pair_counts::PairMap;
 pub use ties::Ties;
 

@@ -54,6 +54,10 @@ impl PairCounts {
         PairCounts { entries: HashMap::default(), heap: Vec::new(), ties, forgotten_below: 1 }
     }
 
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub fn get(&self, pair: Pair) -> Option<&Entry> {
         self.entries.get(&pair)
     }

@@ -31,10 +31,35 @@ pub struct Event {
 impl Sequences {
     /// Pretokens of one byte have no pairs and are left out.
     pub fn new(counts: &PretokenCounts) -> Result<Self> {
-        let mut order: Vec<u32> =
-            (0..counts.len() as u32).filter(|&i| counts.pretoken(i as usize).len() > 1).collect();
+        let len_of = |i: u32| counts.pretoken(i as usize).len();
+        let mut order: Vec<u32> = (0..counts.len() as u32).filter(|&i| len_of(i) > 1).collect();
         order.sort_unstable_by_key(|&i| std::cmp::Reverse(counts.counts()[i as usize]));
-        let num_cells = 1 + order.iter().map(|&i| counts.pretoken(i as usize).len() + 1).sum::<usize>();
+        let mut sequences = Self::with_cells(1 + order.iter().map(|&i| len_of(i) + 1).sum::<usize>())?;
+        for index in order {
+            let cells = counts.pretoken(index as usize).iter().map(|&byte| u32::from(byte));
+            sequences.push(cells, counts.counts()[index as usize]);
+        }
+        Ok(sequences)
+    }
+
+    /// Pretokens that are tokens already, of any length.
+    pub fn from_tokens(pretokens: &[(Vec<u32>, u64)], lengths: &[u32]) -> Result<Self> {
+        let len_of = |ids: &[u32]| ids.iter().map(|&id| lengths[id as usize] as usize).sum::<usize>();
+        let mut order: Vec<&(Vec<u32>, u64)> = pretokens.iter().collect();
+        order.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let mut sequences =
+            Self::with_cells(1 + order.iter().map(|(ids, _)| len_of(ids) + 1).sum::<usize>())?;
+        for (ids, count) in order {
+            let cells = ids.iter().flat_map(|&id| {
+                let len = lengths[id as usize];
+                (0..len).map(move |i| if i == 0 || i == len - 1 { id } else { GONE })
+            });
+            sequences.push(cells, *count);
+        }
+        Ok(sequences)
+    }
+
+    fn with_cells(num_cells: usize) -> Result<Self> {
         if num_cells >= GONE as usize {
             return Err(Error::vocab(format!(
                 "the distinct pretokens hold {num_cells} bytes, more than the 2^32 that training can address"
@@ -42,17 +67,17 @@ impl Sequences {
             .hint("drop rare pretokens first: `tokenmill count --min-count 2`"));
         }
         let mut cells = Vec::with_capacity(num_cells);
-        let mut steps: Vec<(u32, u64)> = Vec::new();
         cells.push(EDGE);
-        for index in order {
-            let count = counts.counts()[index as usize];
-            if steps.last().is_none_or(|step| step.1 != count) {
-                steps.push((cells.len() as u32, count));
-            }
-            cells.extend(counts.pretoken(index as usize).iter().map(|&byte| u32::from(byte)));
-            cells.push(EDGE);
+        Ok(Sequences { cells, steps: Vec::new() })
+    }
+
+    /// Add a pretoken that is no more frequent than the one before it.
+    fn push(&mut self, cells: impl Iterator<Item = u32>, count: u64) {
+        if self.steps.last().is_none_or(|step| step.1 != count) {
+            self.steps.push((self.cells.len() as u32, count));
         }
-        Ok(Sequences { cells, steps })
+        self.cells.extend(cells);
+        self.cells.push(EDGE);
     }
 
     /// Give every pair of neighbours with its position and count to `visit`. `lengths[id]` is in cells.
