@@ -14,6 +14,7 @@
 pub mod count;
 pub mod encode;
 pub mod error;
+mod memory;
 pub mod pretokenize;
 pub mod reference;
 pub mod source;

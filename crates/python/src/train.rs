@@ -74,7 +74,9 @@ pub fn train_merges(
         return Err(Error::config(format!("threads is {threads}, but must be at least 1"))).into_python(py);
     }
     let ties = Ties::from_name(ties).into_python(py)?;
-    let options = Options { min_count, max_token_bytes, special_tokens, ..Options::new(num_tokens, ties) };
+    let threads = threads as usize;
+    let options =
+        Options { min_count, max_token_bytes, special_tokens, threads, ..Options::new(num_tokens, ties) };
     let counts = counts.get();
     detached(py, progress, move |watch| train::train_merges(&counts, &options, watch)).map(Merges)
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use super::pair_counts::{Entry, PairCounts, PairMap};
-use super::sequences::{EDGE, Event, Sequences};
+use super::sequences::{Cell, EDGE, Event, Sequences};
 use super::{Merges, Options, Pair, Stopped};
 use crate::count::{PretokenCounts, Watch};
 use crate::error::{Error, Result};
@@ -19,8 +19,16 @@ const TOP_PAIRS: usize = 20;
 pub fn train_merges(counts: &PretokenCounts, options: &Options, watch: &Watch) -> Result<Merges> {
     options.check()?;
     refuse_specials(counts, &options.special_tokens)?;
+    if options.num_tokens <= u16::LIMIT {
+        train_bytes::<u16>(counts, options, watch)
+    } else {
+        train_bytes::<u32>(counts, options, watch)
+    }
+}
+
+fn train_bytes<C: Cell>(counts: &PretokenCounts, options: &Options, watch: &Watch) -> Result<Merges> {
     let tokens = (0..=255u8).map(|byte| vec![byte]).collect();
-    let mut trainer = Trainer::new(Sequences::new(counts)?, tokens, counts.total_bytes(), options);
+    let mut trainer = Trainer::new(Sequences::<C>::new(counts)?, tokens, counts.total_bytes(), options);
     trainer.count_byte_pairs()?;
     trainer.finish(watch)
 }
@@ -46,7 +54,7 @@ pub fn train_merges_from(
         )));
     }
     let num_ids = pretokens.iter().map(|(ids, count)| ids.len() as u128 * u128::from(*count)).sum();
-    let sequences = Sequences::from_tokens(pretokens, &lengths)?;
+    let sequences = Sequences::<u32>::from_tokens(pretokens, &lengths)?;
     let mut trainer = Trainer::new(sequences, tokens, num_ids, options);
     trainer.remember(1);
     trainer.num_pairs = trainer.pairs.len();
@@ -76,9 +84,9 @@ fn refuse_specials(counts: &PretokenCounts, special_tokens: &[String]) -> Result
     Ok(())
 }
 
-struct Trainer<'a> {
+struct Trainer<'a, C> {
     options: &'a Options,
-    sequences: Sequences,
+    sequences: Sequences<C>,
     pairs: PairCounts,
     lengths: Vec<u32>,
     tokens: Vec<Vec<u8>>,
@@ -95,8 +103,13 @@ struct Trainer<'a> {
     around: Neighbours,
 }
 
-impl<'a> Trainer<'a> {
-    fn new(sequences: Sequences, tokens: Vec<Vec<u8>>, training_tokens: u128, options: &'a Options) -> Self {
+impl<'a, C: Cell> Trainer<'a, C> {
+    fn new(
+        sequences: Sequences<C>,
+        tokens: Vec<Vec<u8>>,
+        training_tokens: u128,
+        options: &'a Options,
+    ) -> Self {
         Trainer {
             options,
             sequences,
@@ -130,31 +143,18 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// The pairs of single bytes: there are few enough to count them in a table.
+    /// Store the pairs of single bytes.
     fn count_byte_pairs(&mut self) -> Result<()> {
-        let cell = |pair: Pair| (pair.left() << 8 | pair.right()) as usize;
-        let mut sums = vec![(0u64, 0u32); 1 << 16];
-        let mut overflow = false;
-        self.sequences.for_each_pair(&self.lengths, |pair, _, count| {
-            let sum = &mut sums[cell(pair)];
-            overflow |= sum.0.checked_add(count).is_none();
-            sum.0 = sum.0.wrapping_add(count);
-            sum.1 += 1;
-        });
-        if overflow {
-            return Err(Error::Overflow { message: "a pair occurs more than 2^64 - 1 times".into() });
-        }
-        let mut positions: Vec<Vec<u32>> =
-            sums.iter().map(|sum| Vec::with_capacity(sum.1 as usize)).collect();
-        self.sequences.for_each_pair(&self.lengths, |pair, position, _| positions[cell(pair)].push(position));
-        for (index, (&(count, n), positions)) in sums.iter().zip(positions).enumerate() {
-            if n == 0 {
+        let found = self.sequences.byte_pairs(self.options.threads)?;
+        for (index, &(count, occurrences, start)) in found.pairs.iter().enumerate() {
+            if occurrences == 0 {
                 continue;
             }
             self.num_pairs += 1;
             let (left, right) = ((index >> 8) as u32, (index & 255) as u32);
             self.top_pairs.push((left, right, count));
             if self.allowed(left, right) {
+                let positions = found.positions[start as usize..][..occurrences as usize].to_vec();
                 let entry = Entry { count, positions, estimated: false };
                 self.pairs.insert(Pair::new(left, right), entry, &self.tokens);
             }
@@ -412,7 +412,7 @@ impl Neighbours {
     }
 
     /// Hand the position of every event to the lists that were opened for its neighbours.
-    fn fill(&mut self, sequences: &Sequences, lengths: &[u32], z: u32) {
+    fn fill<C: Cell>(&mut self, sequences: &Sequences<C>, lengths: &[u32], z: u32) {
         if self.left.opened.is_empty() && self.right.opened.is_empty() {
             return;
         }

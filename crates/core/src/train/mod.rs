@@ -25,6 +25,7 @@ pub struct Options {
     pub min_count: u64,
     pub max_token_bytes: Option<usize>,
     pub special_tokens: Vec<String>,
+    pub threads: usize,
     /// Scales the threshold below which new pairs are forgotten until needed; tests vary it to force rebuilds.
     /// The result does not depend on it.
     pub forget: f64,
@@ -38,6 +39,7 @@ impl Options {
             min_count: 1,
             max_token_bytes: None,
             special_tokens: Vec::new(),
+            threads: 1,
             forget: 0.2,
         }
     }

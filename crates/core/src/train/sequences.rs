@@ -5,17 +5,58 @@
 //! never read. The left neighbour of the token at `p` is the id in cell `p - 1`, its right neighbour the id just
 //! past its end, whatever their lengths: a pretoken of a gigabyte costs no more per merge than a short one.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::Pair;
 use crate::count::PretokenCounts;
 use crate::error::{Error, Result};
+use crate::memory::with_huge_pages;
 
-/// Between two pretokens, and at both ends.
+/// What stands between two pretokens, and at both ends, instead of an id.
 pub const EDGE: u32 = u32::MAX;
-/// The first cell of a token that became the right part of a longer one.
-const GONE: u32 = u32::MAX - 1;
 
-pub struct Sequences {
-    cells: Vec<u32>,
+/// A cell wide enough for the ids of this training: half the width is half the cache misses. Its greatest value
+/// is the edge, the one below the first cell of a token that became the right part of a longer one.
+pub trait Cell: Copy + PartialEq + Send + Sync {
+    const EDGE: Self;
+    const GONE: Self;
+    /// Ids must be below this.
+    const LIMIT: usize;
+    fn from_id(id: u32) -> Self;
+    /// The id, or [`EDGE`].
+    fn id(self) -> u32;
+}
+
+impl Cell for u16 {
+    const EDGE: u16 = u16::MAX;
+    const GONE: u16 = u16::MAX - 1;
+    const LIMIT: usize = u16::MAX as usize - 1;
+    #[inline]
+    fn from_id(id: u32) -> u16 {
+        id as u16
+    }
+    #[inline]
+    fn id(self) -> u32 {
+        if self == Self::EDGE { EDGE } else { u32::from(self) }
+    }
+}
+
+impl Cell for u32 {
+    const EDGE: u32 = u32::MAX;
+    const GONE: u32 = u32::MAX - 1;
+    const LIMIT: usize = u32::MAX as usize - 1;
+    #[inline]
+    fn from_id(id: u32) -> u32 {
+        id
+    }
+    #[inline]
+    fn id(self) -> u32 {
+        self
+    }
+}
+
+pub struct Sequences<C> {
+    cells: Vec<C>,
     /// First position and count of each stretch of equally frequent pretokens; counts fall.
     steps: Vec<(u32, u64)>,
 }
@@ -28,7 +69,16 @@ pub struct Event {
     pub right: u32,
 }
 
-impl Sequences {
+/// Count, number of positions and where they begin, for each pair of bytes, at `left << 8 | right`; and all
+/// positions, those of one pair together and ascending.
+pub struct BytePairs {
+    pub pairs: Vec<(u64, u32, u32)>,
+    pub positions: Vec<u32>,
+}
+
+const BYTE_PAIRS: usize = 1 << 16;
+
+impl<C: Cell> Sequences<C> {
     /// Pretokens of one byte have no pairs and are left out.
     pub fn new(counts: &PretokenCounts) -> Result<Self> {
         let len_of = |i: u32| counts.pretoken(i as usize).len();
@@ -36,7 +86,7 @@ impl Sequences {
         order.sort_unstable_by_key(|&i| std::cmp::Reverse(counts.counts()[i as usize]));
         let mut sequences = Self::with_cells(1 + order.iter().map(|&i| len_of(i) + 1).sum::<usize>())?;
         for index in order {
-            let cells = counts.pretoken(index as usize).iter().map(|&byte| u32::from(byte));
+            let cells = counts.pretoken(index as usize).iter().map(|&byte| C::from_id(u32::from(byte)));
             sequences.push(cells, counts.counts()[index as usize]);
         }
         Ok(sequences)
@@ -52,7 +102,7 @@ impl Sequences {
         for (ids, count) in order {
             let cells = ids.iter().flat_map(|&id| {
                 let len = lengths[id as usize];
-                (0..len).map(move |i| if i == 0 || i == len - 1 { id } else { GONE })
+                (0..len).map(move |i| if i == 0 || i == len - 1 { C::from_id(id) } else { C::GONE })
             });
             sequences.push(cells, *count);
         }
@@ -60,47 +110,102 @@ impl Sequences {
     }
 
     fn with_cells(num_cells: usize) -> Result<Self> {
-        if num_cells >= GONE as usize {
+        if num_cells >= u32::MAX as usize {
             return Err(Error::vocab(format!(
                 "the distinct pretokens hold {num_cells} bytes, more than the 2^32 that training can address"
             ))
             .hint("drop rare pretokens first: `tokenmill count --min-count 2`"));
         }
-        let mut cells = Vec::with_capacity(num_cells);
-        cells.push(EDGE);
+        let mut cells = with_huge_pages(num_cells);
+        cells.push(C::EDGE);
         Ok(Sequences { cells, steps: Vec::new() })
     }
 
     /// Add a pretoken that is no more frequent than the one before it.
-    fn push(&mut self, cells: impl Iterator<Item = u32>, count: u64) {
+    fn push(&mut self, cells: impl Iterator<Item = C>, count: u64) {
         if self.steps.last().is_none_or(|step| step.1 != count) {
             self.steps.push((self.cells.len() as u32, count));
         }
         self.cells.extend(cells);
-        self.cells.push(EDGE);
+        self.cells.push(C::EDGE);
+    }
+
+    /// Count and find all pairs while every token is a single byte.
+    pub fn byte_pairs(&self, threads: usize) -> Result<BytePairs> {
+        let ranges: Vec<(usize, usize)> = {
+            let part = self.cells.len().div_ceil(threads).max(1);
+            (0..self.cells.len()).step_by(part).map(|at| (at, (at + part).min(self.cells.len()))).collect()
+        };
+        let sums: Vec<Vec<(u128, u32)>> = in_parallel(&ranges, |&range| {
+            let mut sums = vec![(0u128, 0u32); BYTE_PAIRS];
+            self.for_each_byte_pair(range, |pair, _, count| {
+                sums[pair].0 += u128::from(count);
+                sums[pair].1 += 1;
+            });
+            sums
+        });
+        // Behind the positions of one pair come those of the next, and within a pair those of each range in turn.
+        let mut pairs = vec![(0u64, 0u32, 0u32); BYTE_PAIRS];
+        let mut cursors = vec![vec![0u32; BYTE_PAIRS]; ranges.len()];
+        let mut start = 0;
+        for pair in 0..BYTE_PAIRS {
+            let count: u128 = sums.iter().map(|s| s[pair].0).sum();
+            let count = u64::try_from(count)
+                .map_err(|_| Error::Overflow { message: "a pair occurs more than 2^64 - 1 times".into() })?;
+            pairs[pair] = (count, 0, start);
+            for (sum, cursor) in sums.iter().zip(&mut cursors) {
+                cursor[pair] = start;
+                start += sum[pair].1;
+            }
+            pairs[pair].1 = start - pairs[pair].2;
+        }
+        let mut positions: Vec<AtomicU32> = with_huge_pages(start as usize);
+        positions.resize_with(start as usize, AtomicU32::default);
+        let work: Vec<_> = ranges.into_iter().zip(cursors).collect();
+        in_parallel(&work, |(range, cursors)| {
+            let mut cursors = cursors.clone();
+            self.for_each_byte_pair(*range, |pair, position, _| {
+                positions[cursors[pair] as usize].store(position, Ordering::Relaxed);
+                cursors[pair] += 1;
+            });
+        });
+        Ok(BytePairs { pairs, positions: positions.into_iter().map(AtomicU32::into_inner).collect() })
+    }
+
+    fn for_each_byte_pair(&self, (start, end): (usize, usize), mut visit: impl FnMut(usize, u32, u64)) {
+        let mut step = self.steps.partition_point(|s| s.0 as usize <= start).saturating_sub(1);
+        let mut at = start.max(1);
+        while at < end && step < self.steps.len() {
+            let count = self.steps[step].1;
+            step += 1;
+            let stop = self.steps.get(step).map_or(self.cells.len(), |s| s.0 as usize).min(end);
+            let stretch = &self.cells[at..(stop + 1).min(self.cells.len())];
+            for (index, two) in stretch.windows(2).enumerate() {
+                if two[0] != C::EDGE && two[1] != C::EDGE {
+                    visit((two[0].id() << 8 | two[1].id()) as usize, (at + index) as u32, count);
+                }
+            }
+            at = stop;
+        }
     }
 
     /// Give every pair of neighbours with its position and count to `visit`. `lengths[id]` is in cells.
     pub fn for_each_pair(&self, lengths: &[u32], mut visit: impl FnMut(Pair, u32, u64)) {
-        let mut counts = self.counts();
+        let mut counts = CountAt { steps: &self.steps, step: 0 };
         let mut at = 1;
         while at < self.cells.len() {
-            let id = self.cells[at];
+            let id = self.cells[at].id();
             if id == EDGE {
                 at += 1;
                 continue;
             }
             let next = at + lengths[id as usize] as usize;
-            let right = self.cells[next];
+            let right = self.cells[next].id();
             if right != EDGE {
                 visit(Pair::new(id, right), at as u32, counts.at(at as u32));
             }
             at = next;
         }
-    }
-
-    fn counts(&self) -> CountAt<'_> {
-        CountAt { steps: &self.steps, step: 0 }
     }
 
     /// Replace `pair` by `joined` at each of the ascending `positions` where it still stands, the leftmost first
@@ -114,6 +219,8 @@ impl Sequences {
         mut visit: impl FnMut(Event, u64),
     ) {
         const AHEAD: usize = 16;
+        let (left_id, right_id) = (C::from_id(pair.left()), C::from_id(pair.right()));
+        let joined = C::from_id(joined);
         let left_len = lengths[pair.left() as usize] as usize;
         let len = left_len + lengths[pair.right() as usize] as usize;
         let mut counts = CountAt { steps: &self.steps, step: 0 };
@@ -123,11 +230,11 @@ impl Sequences {
                 prefetch(cells, ahead as usize);
             }
             let at = position as usize;
-            if cells[at] != pair.left() || cells[at + left_len] != pair.right() {
+            if cells[at] != left_id || cells[at + left_len] != right_id {
                 continue;
             }
-            let (left, right) = (cells[at - 1], cells[at + len]);
-            cells[at + left_len] = GONE;
+            let (left, right) = (cells[at - 1].id(), cells[at + len].id());
+            cells[at + left_len] = C::GONE;
             cells[at] = joined;
             cells[at + len - 1] = joined;
             visit(Event { position, left, right }, counts.at(position));
@@ -136,12 +243,22 @@ impl Sequences {
 
     /// The id whose last cell is just before `position`.
     pub fn left_of(&self, position: u32) -> u32 {
-        self.cells[position as usize - 1]
+        self.cells[position as usize - 1].id()
     }
 
     /// The id whose first cell is at `position`.
     pub fn starting_at(&self, position: u32) -> u32 {
-        self.cells[position as usize]
+        self.cells[position as usize].id()
+    }
+}
+
+fn in_parallel<W: Sync, T: Send>(work: &[W], run: impl Fn(&W) -> T + Sync) -> Vec<T> {
+    match work {
+        [one] => vec![run(one)],
+        many => std::thread::scope(|scope| {
+            let handles: Vec<_> = many.iter().map(|one| scope.spawn(|| run(one))).collect();
+            handles.into_iter().map(|h| h.join().expect("counting pairs does not panic")).collect()
+        }),
     }
 }
 
@@ -168,7 +285,7 @@ impl CountAt<'_> {
 }
 
 #[inline(always)]
-fn prefetch(cells: &[u32], index: usize) {
+fn prefetch<C>(cells: &[C], index: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
