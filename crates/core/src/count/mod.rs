@@ -105,7 +105,7 @@ struct CountSink<'a> {
 }
 
 impl Sink for CountSink<'_> {
-    #[inline]
+    #[inline(always)]
     fn pretoken(&mut self, text: &[u8], start: usize, end: usize) {
         self.table.count(text, start, end);
     }

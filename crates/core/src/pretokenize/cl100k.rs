@@ -15,13 +15,13 @@ impl<const DIGITS: usize> Cl100k<DIGITS> {
 }
 
 impl<const DIGITS: usize> Scanner for Cl100k<DIGITS> {
-    #[inline]
+    #[inline(always)]
     fn next(&self, text: &[u8], start: usize) -> usize {
         let classes = self.classes;
         let (flags, len) = classes.at(text, start);
         let second = start + len;
         if flags & LETTER != 0 {
-            return runs::with(classes, text, second, LETTER);
+            return runs::letters(classes, text, second);
         }
         if flags & NUMBER != 0 {
             return runs::numbers(classes, text, second, DIGITS - 1);
@@ -33,7 +33,7 @@ impl<const DIGITS: usize> Scanner for Cl100k<DIGITS> {
             }
         }
         if flags & NEWLINE == 0 && runs::is_with(classes, text, second, LETTER) {
-            return runs::with(classes, text, second, LETTER);
+            return runs::letters(classes, text, second);
         }
         let symbols = if text[start] == b' ' { second } else { start };
         if runs::is_without(classes, text, symbols, NO_SYMBOL) {

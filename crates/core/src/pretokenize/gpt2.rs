@@ -15,7 +15,7 @@ impl Gpt2 {
 }
 
 impl Scanner for Gpt2 {
-    #[inline]
+    #[inline(always)]
     fn next(&self, text: &[u8], start: usize) -> usize {
         let classes = self.classes;
         let first = text[start];
@@ -29,7 +29,7 @@ impl Scanner for Gpt2 {
         let at = if first == b' ' && start + 1 < text.len() { start + 1 } else { start };
         let (flags, len) = classes.at(text, at);
         if flags & LETTER != 0 {
-            runs::with(classes, text, at + len, LETTER)
+            runs::letters(classes, text, at + len)
         } else if flags & NUMBER != 0 {
             runs::with(classes, text, at + len, NUMBER)
         } else if flags & SPACE == 0 {

@@ -49,7 +49,7 @@ impl O200k {
 }
 
 impl Scanner for O200k {
-    #[inline]
+    #[inline(always)]
     fn next(&self, text: &[u8], start: usize) -> usize {
         let classes = self.classes;
         let (flags, len) = classes.at(text, start);

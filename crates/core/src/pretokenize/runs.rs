@@ -22,6 +22,33 @@ pub fn with(classes: &Classes, text: &[u8], mut at: usize, mask: u8) -> usize {
     at
 }
 
+/// End of the run of letters starting at `at`. Eight ASCII bytes are looked at together: most words end in the
+/// first eight.
+#[inline]
+pub fn letters(classes: &Classes, text: &[u8], mut at: usize) -> usize {
+    while let Some(eight) = text.get(at..at + 8) {
+        let len = ascii_letters(u64::from_le_bytes(eight.try_into().expect("eight bytes")));
+        at += len;
+        if len < 8 {
+            // The byte at `at` is no ASCII letter; only a character beyond ASCII can go on.
+            return if text[at] < 0x80 { at } else { with(classes, text, at, LETTER) };
+        }
+    }
+    with(classes, text, at, LETTER)
+}
+
+/// How many of the eight bytes, from the lowest, are ASCII letters.
+#[inline(always)]
+fn ascii_letters(eight: u64) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    let lower = (eight | 0x20 * ONES) & !HIGH;
+    let from_a = lower + (0x80 - b'a' as u64) * ONES;
+    let beyond_z = lower + (0x7F - b'z' as u64) * ONES;
+    let letters = from_a & !beyond_z & !eight & HIGH;
+    (!letters & HIGH).trailing_zeros() as usize / 8
+}
+
 /// End of the run of characters that have no flag of `mask`, starting at `at`.
 #[inline]
 pub fn without(classes: &Classes, text: &[u8], mut at: usize, mask: u8) -> usize {
