@@ -193,6 +193,17 @@ def train_merges(
     """Learn merges until there are `num_tokens` tokens, bytes included, special tokens not. `ties` is
     `lowest-ids`, `huggingface` or `greatest-bytes`. VocabError when a pretoken contains a special token."""
 
+def train_merges_from(
+    tokens: Sequence[bytes],
+    pretokens: Sequence[tuple[Sequence[int], int]],
+    *,
+    num_tokens: int,
+    ties: str = "lowest-ids",
+    min_count: int = 1,
+    max_token_bytes: int | None = None,
+) -> Merges:
+    """The same on pretokens that are token ids already, each with its count; `num_tokens` includes `tokens`."""
+
 @final
 class Bpe:
     """A vocab that encodes and decodes. Frozen, usable from any thread."""

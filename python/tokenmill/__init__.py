@@ -1,0 +1,48 @@
+"""tokenmill: from raw text to a small language model, fastest where everything starts.
+
+    >>> import tokenmill as tm
+    >>> documents = tm.documents(["low low lower lowest", "newer newest wider"])
+    >>> tokenizer = tm.train(documents, vocab_size=270, pattern="gpt2")
+    >>> tokenizer.decode(tokenizer.encode("lowest"))
+    'lowest'
+
+`train` and `count` read files, folders, globs, iterables and tables; `Tokenizer` encodes, decodes, saves and loads;
+`PretokenCounts` add up, save and load. Errors are subclasses of `TokenmillError`.
+"""
+
+from tokenmill._core import UNICODE_VERSION, __version__
+from tokenmill.errors import (
+    ConfigError,
+    DeviceError,
+    FormatError,
+    SourceError,
+    TokenmillError,
+    VocabError,
+)
+from tokenmill.sources.documents import documents
+from tokenmill.sources.options import ReadOptions
+from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.train.count import count
+from tokenmill.train.counts import PretokenCounts
+
+# The function comes last: importing from the folder of the same name had bound `train` to that folder.
+from tokenmill.train.merges import train
+from tokenmill.train.report import TrainingReport
+
+__all__ = [
+    "UNICODE_VERSION",
+    "ConfigError",
+    "DeviceError",
+    "FormatError",
+    "PretokenCounts",
+    "ReadOptions",
+    "SourceError",
+    "Tokenizer",
+    "TokenmillError",
+    "TrainingReport",
+    "VocabError",
+    "__version__",
+    "count",
+    "documents",
+    "train",
+]

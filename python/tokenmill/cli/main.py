@@ -1,0 +1,53 @@
+"""The `tokenmill` command: every command in one list, which `--help` shows."""
+
+from typing import Annotated
+
+import typer
+
+from tokenmill.cli.count import count
+from tokenmill.cli.demo import demo
+from tokenmill.cli.train import train
+
+app = typer.Typer(
+    name="tokenmill",
+    help="From raw text to a small language model: exact byte-level BPE, fast.",
+    no_args_is_help=True,
+    add_completion=False,
+    # Plain help: rich would cost a tenth of a second for a frame around it.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from tokenmill import _core
+
+        print(f"tokenmill {_core.__version__}, Unicode {_core.UNICODE_VERSION}, {_core.CPU_LEVEL}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _common(  # pyright: ignore[reportUnusedFunction]
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show version, Unicode version and CPU level.",
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(demo)
+app.command()(count)
+app.command()(train)
+
+
+def main() -> None:
+    """What the console script calls."""
+    app(prog_name="tokenmill")

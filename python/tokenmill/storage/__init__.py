@@ -1,0 +1,1 @@
+"""Bytes by address, whatever they mean."""

@@ -1,0 +1,1 @@
+"""Documents → counts → merges → tokenizer."""

@@ -1,0 +1,1 @@
+"""Ways to learn merges from counts. All learn the same ones."""

@@ -1,0 +1,164 @@
+"""Where counts come from: pattern, special tokens, limits and the identity of every input.
+
+Two results made from the same origin are the same, so this is what `--out` compares before it says "already
+done". An input is known by its bytes, not by its name or its date.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tokenmill import _core
+from tokenmill.errors import FormatError
+from tokenmill.sources.source import TextSource
+from tokenmill.sources.text_files import InputFile
+from tokenmill.storage.files import file_state, sha256_of
+
+
+@dataclass(frozen=True)
+class InputRecord:
+    """One input. `sha256` is unknown until somebody needs it, and for ever if the input was no file."""
+
+    name: str
+    num_bytes: int | None
+    sha256: str | None
+    file: InputFile | None = None
+
+    @staticmethod
+    def of(source: TextSource) -> "InputRecord":
+        if isinstance(source, InputFile):
+            return InputRecord(source.path.name, source.size_in_bytes, None, source)
+        return InputRecord(source.name, None, None)
+
+    def hashed(self, stop: threading.Event | None = None) -> "InputRecord":
+        """The record with its sha256, if the file is still the one that was read."""
+        if (
+            self.sha256 is not None
+            or self.file is None
+            or file_state(self.file.path) != self.file.state
+        ):
+            return self
+        return replace(
+            self, sha256=sha256_of(self.file.path, stop=stop.is_set if stop else lambda: False)
+        )
+
+    def as_json(self) -> dict[str, object]:
+        return {"name": self.name, "bytes": self.num_bytes, "sha256": self.sha256}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> "InputRecord":
+        return InputRecord(str(value["name"]), value["bytes"], value["sha256"])
+
+
+@dataclass(frozen=True)
+class Origin:
+    """All that decides a set of counts."""
+
+    pattern: str
+    special_tokens: tuple[str, ...] | None
+    """`None` if nobody knows which were cut out: counts from elsewhere."""
+    unicode_version: str = _core.UNICODE_VERSION
+    read: Mapping[str, object] | None = None
+    """Read options, as they go into a manifest; `None` if the counts did not come from documents."""
+    inputs: tuple[InputRecord, ...] = ()
+    min_count: int = 1
+    """Pretokens that occurred fewer times were dropped: above 1 the counts are cut."""
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "pattern": self.pattern,
+            "special_tokens": None if self.special_tokens is None else list(self.special_tokens),
+            "unicode_version": self.unicode_version,
+            "read": None if self.read is None else dict(self.read),
+            "inputs": [each.as_json() for each in self.inputs],
+            "min_count": self.min_count,
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> "Origin":
+        """FormatError if a part is missing or of another type."""
+        try:
+            specials = value["special_tokens"]
+            return Origin(
+                pattern=str(value["pattern"]),
+                special_tokens=None
+                if specials is None
+                else tuple(str(token) for token in specials),
+                unicode_version=str(value["unicode_version"]),
+                read=value["read"],
+                inputs=tuple(InputRecord.from_json(each) for each in value["inputs"]),
+                min_count=int(value["min_count"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FormatError(f"the description of the counts lacks or garbles {error}") from error
+
+    def require_same_split(self, other: "Origin", ours: str, theirs: str) -> None:
+        """FormatError naming both sides if `other`'s text was cut into pretokens in another way."""
+        sides = [
+            ("pattern", self.pattern, other.pattern),
+            ("Unicode version", self.unicode_version, other.unicode_version),
+        ]
+        if self.special_tokens is not None and other.special_tokens is not None:
+            mine, yours = (
+                " ".join(sorted(each)) for each in (self.special_tokens, other.special_tokens)
+            )
+            sides.append(("set of special tokens", mine, yours))
+        for what, mine, yours in sides:
+            if mine != yours:
+                raise FormatError(
+                    f"{ours} and {theirs} have another {what}: `{mine}` and `{yours}`",
+                    "count again with the same settings",
+                )
+
+
+def hash_inputs(
+    inputs: Sequence[InputRecord], stop: threading.Event | None = None
+) -> tuple[InputRecord, ...]:
+    """The records with the sha256 of every file among them."""
+    return tuple(each.hashed(stop) for each in inputs)
+
+
+class BackgroundHashes:
+    """Hashes inputs on a thread of its own while they are being counted: the pages are in memory anyway."""
+
+    def __init__(self, inputs: Sequence[InputRecord]) -> None:
+        self._stop = threading.Event()
+        self._inputs = tuple(inputs)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="tokenmill-hash", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._inputs = hash_inputs(self._inputs, self._stop)
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> tuple[InputRecord, ...]:
+        # Joined in short steps: a join without end does not hear Ctrl-C on every platform.
+        while self._thread.is_alive():
+            self._thread.join(0.1)
+        if self._error is not None:
+            raise self._error
+        return self._inputs
+
+    def cancel(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def same_inputs(
+    recorded: Sequence[Mapping[str, Any]], found: Sequence[InputRecord], *, ordered: bool
+) -> bool:
+    """Whether the inputs a manifest names are the ones found now. Sizes are compared before anything is hashed;
+    order counts only where limits make it count."""
+
+    def arranged(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return values if ordered else sorted(values, key=str)
+
+    then = [(each.get("bytes"), each.get("sha256")) for each in recorded]
+    if arranged([(size,) for size, _ in then]) != arranged([(each.num_bytes,) for each in found]):
+        return False
+    now = [(each.num_bytes, each.sha256) for each in hash_inputs(found)]
+    return arranged(then) == arranged(now) and all(digest is not None for _, digest in now)

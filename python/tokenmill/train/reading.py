@@ -1,0 +1,96 @@
+"""Reading for the core: opens sources one after another, watches how far they are, closes them."""
+
+import contextlib
+from collections.abc import Generator, Sequence
+
+from tokenmill import _core
+from tokenmill.progress import Meter
+from tokenmill.sources.options import ReadOptions
+from tokenmill.sources.source import OpenedSource, Part, TextSource
+from tokenmill.sources.text_files import InputFile
+
+
+def new_reader(
+    options: ReadOptions, chars_before: int = 0, bytes_before: int = 0, block_bytes: int = 1 << 22
+) -> _core.Reader:
+    """The core's reader under these options; `…_before` is what earlier units used of the limits."""
+    return _core.Reader(
+        doc_cap=options.doc_cap,
+        max_chars=options.max_chars,
+        max_bytes=options.max_bytes,
+        on_error=options.on_error,
+        invalid_utf8=options.invalid_utf8,
+        chars_before=chars_before,
+        bytes_before=bytes_before,
+        block_bytes=block_bytes,
+    )
+
+
+class Reading:
+    """Sources, or parts of them, being read in order."""
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[TextSource, Part | None]],
+        options: ReadOptions,
+        meter: Meter,
+        before: tuple[int, int] = (0, 0),
+        total_bytes: int | None = None,
+    ) -> None:
+        """`before` are input and text bytes of earlier units, `total_bytes` the input bytes of all units."""
+        self._parts = parts
+        self._options = options
+        self._meter = meter
+        self._input_before, self._text_before = before
+        self._total_bytes = _total_bytes(parts) if total_bytes is None else total_bytes
+        self._finished_bytes = 0
+        self._current: OpenedSource | None = None
+        self._current_bytes = 0
+        self._text_bytes = self._text_at_start = 0
+
+    def count_with(self, counter: _core.Counter, reader: _core.Reader) -> None:
+        """Count everything. SourceError if a file was not the same from its listing to the end."""
+        with contextlib.closing(self.sources()) as sources:
+            counter.count(reader, sources, self._progress if self._meter.is_shown else None)
+        self.require_unchanged()
+
+    def sources(self) -> Generator[_core.Source]:
+        """Each source, opened when the one before is at its end."""
+        for source, part in self._parts:
+            opened = source.open(self._options, part)
+            self._current, self._text_at_start = opened, self._text_bytes
+            self._current_bytes = _bytes_of(source, part) or 0
+            try:
+                yield opened.documents
+            finally:
+                opened.close()
+            self._finished_bytes += self._current_bytes
+            self._current = None
+
+    def require_unchanged(self) -> None:
+        for source, _ in self._parts:
+            if isinstance(source, InputFile):
+                source.require_unchanged()
+
+    def _progress(self, text_bytes: int, _documents: int) -> None:
+        self._text_bytes = text_bytes
+        fraction = None
+        if self._total_bytes:
+            fraction = (self._input_before + self._consumed_bytes()) / self._total_bytes
+        self._meter.update(self._text_before + text_bytes, fraction)
+
+    def _consumed_bytes(self) -> int:
+        current = self._current
+        if current is None:
+            return self._finished_bytes
+        within = current.position() if current.position else self._text_bytes - self._text_at_start
+        return self._finished_bytes + min(within, self._current_bytes)
+
+
+def _bytes_of(source: TextSource, part: Part | None) -> int | None:
+    return source.size_in_bytes if part is None else part.size_in_bytes
+
+
+def _total_bytes(parts: Sequence[tuple[TextSource, Part | None]]) -> int | None:
+    sizes = [_bytes_of(source, part) for source, part in parts]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
