@@ -289,6 +289,7 @@ pub struct Reader {
 impl Reader {
     /// Have the reader take its sources from a Python iterator.
     pub fn feed(&self, sources: &Bound<'_, PyIterator>) -> PyResult<()> {
+        let py = sources.py();
         let (sources, raised) = (sources.clone().unbind(), self.raised.clone());
         let supplier: Supplier = Box::new(move || {
             let next = Python::attach(|py| -> PyResult<Option<Opener>> {
@@ -301,12 +302,13 @@ impl Reader {
             let opener = next.map_err(|e| foreign(&raised, e))?;
             opener.map(|opener| opener.open(&raised)).transpose()
         });
-        self.lock().feed(supplier);
+        self.with_reader(py, |reader| reader.feed(supplier));
         Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, source::Reader> {
-        self.reader.lock().expect("no thread panics while it reads")
+    /// A worker that holds the lock may be waiting for the GIL, so it is given up before the lock is taken.
+    fn with_reader<T: Send>(&self, py: Python<'_>, run: impl FnOnce(&mut source::Reader) -> T + Send) -> T {
+        py.detach(|| run(&mut self.reader.lock().expect("no thread panics while it reads")))
     }
 }
 
@@ -357,13 +359,13 @@ impl Reader {
     }
 
     #[getter]
-    fn limit_reached(&self) -> bool {
-        self.lock().limits.reached
+    fn limit_reached(&self, py: Python<'_>) -> bool {
+        self.with_reader(py, |reader| reader.limits.reached)
     }
 
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.lock().stats.clone();
+        let stats = self.with_reader(py, |reader| reader.stats.clone());
         let report = PyDict::new(py);
         for (name, value) in [
             ("documents", stats.documents),
@@ -379,8 +381,9 @@ impl Reader {
     }
 
     #[getter]
-    fn skipped(&self) -> Vec<String> {
-        self.lock().stats.skipped.iter().map(|(_, _, message)| message.clone()).collect()
+    fn skipped(&self, py: Python<'_>) -> Vec<String> {
+        let skipped = self.with_reader(py, |reader| reader.stats.skipped.clone());
+        skipped.into_iter().map(|(_, _, message)| message).collect()
     }
 }
 

@@ -10,10 +10,16 @@ from tokenmill.sources.formats import COMPRESSIONS, FORMATS
 from tokenmill.sources.options import INVALID_UTF8, ON_ERROR, ReadKeywords, ReadOptions
 from tokenmill.train.settings import TrainSettings
 
+
+def help_text(text: str, default: object) -> str:
+    """What a flag does and what it is when not given. typer would put such defaults in brackets of its own."""
+    return f"{text} [default: {default}]"
+
+
 Inputs = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[INPUT]...",
+        metavar="INPUT",
         help="Files, folders, globs or `-`: .txt, .jsonl, .parquet, .arrow, each also .gz, .zst, .bz2.",
         show_default=False,
     ),
@@ -23,8 +29,7 @@ Pattern = Annotated[
     typer.Option(
         "--pattern",
         metavar="NAME|REGEX",
-        help="Split pattern.",
-        show_default=TrainSettings.pattern,
+        help=help_text("Split pattern.", TrainSettings.pattern),
     ),
 ]
 Special = Annotated[
@@ -32,8 +37,10 @@ Special = Annotated[
     typer.Option(
         "--special",
         metavar="TEXT",
-        help="A special token; repeat for more, `none` for none.",
-        show_default=" ".join(TrainSettings.special_tokens),
+        help=help_text(
+            "A special token; repeat for more, `none` for none.",
+            " ".join(TrainSettings.special_tokens),
+        ),
     ),
 ]
 Field = Annotated[
@@ -41,8 +48,7 @@ Field = Annotated[
     typer.Option(
         "--field",
         metavar="NAME",
-        help="Column or key with the text.",
-        show_default=ReadOptions.field,
+        help=help_text("Column or key with the text.", ReadOptions.field),
     ),
 ]
 Separator = Annotated[
@@ -50,8 +56,10 @@ Separator = Annotated[
     typer.Option(
         "--separator",
         metavar="TEXT",
-        help=r"Between the documents of a .txt; \n, \t, \0, \xNN and \\ are understood.",
-        show_default=str(ReadOptions.separator),
+        help=help_text(
+            r"Between the documents of a .txt; \n, \t, \0, \xNN and \\ are understood.",
+            ReadOptions.separator,
+        ),
     ),
 ]
 InputFormat = Annotated[
@@ -91,8 +99,7 @@ OnError = Annotated[
     typer.Option(
         "--on-error",
         metavar="|".join(ON_ERROR),
-        help="What a broken record does.",
-        show_default=ReadOptions.on_error,
+        help=help_text("What a broken record does.", ReadOptions.on_error),
     ),
 ]
 InvalidUtf8 = Annotated[
@@ -100,13 +107,12 @@ InvalidUtf8 = Annotated[
     typer.Option(
         "--invalid-utf8",
         metavar="|".join(INVALID_UTF8),
-        help="What bytes outside UTF-8 do.",
-        show_default=ReadOptions.invalid_utf8,
+        help=help_text("What bytes outside UTF-8 do.", ReadOptions.invalid_utf8),
     ),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", metavar="N", help="Worker threads.", show_default="all cores"),
+    typer.Option("--threads", metavar="N", help=help_text("Worker threads.", "all cores")),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an output made with other settings.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and do nothing.")]

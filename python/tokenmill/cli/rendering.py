@@ -6,6 +6,8 @@ from collections.abc import Generator
 from dataclasses import asdict
 from pathlib import Path
 
+import typer
+
 from tokenmill.cli.console import line, print_json
 from tokenmill.progress import size
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -24,15 +26,15 @@ def resume_hint(out: Path | None) -> Generator[None]:
         yield
     except KeyboardInterrupt:
         done = units_done(out) if out is not None else None
-        if out is not None and done is not None:
+        if out is None or done is None:
+            print("interrupted; nothing was written", file=sys.stderr)
+        else:
             print(
-                f"{done[0]} of {done[1]} units are counted in `{work_folder_of(out)}`; "
-                "run the same command again to go on from there",
+                f"interrupted; {done[0]} of {done[1]} units are counted in `{work_folder_of(out)}`",
                 file=sys.stderr,
             )
-        else:
-            print("nothing was written; run the same command again to start over", file=sys.stderr)
-        raise
+            print("hint: run the same command again to go on from there", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 def show_counts(

@@ -32,8 +32,9 @@ def train(
         typer.Option(
             "--vocab-size",
             metavar="N",
-            help="Ids in all, bytes and special tokens included.",
-            show_default=str(TrainSettings.vocab_size),
+            help=flags.help_text(
+                "Ids in all, bytes and special tokens included.", TrainSettings.vocab_size
+            ),
         ),
     ] = None,
     pattern: flags.Pattern = None,
@@ -43,8 +44,9 @@ def train(
         typer.Option(
             "--special-placement",
             metavar=_choices(PLACEMENTS),
-            help="Where special tokens get their ids.",
-            show_default=TrainSettings.special_placement,
+            help=flags.help_text(
+                "Where special tokens get their ids.", TrainSettings.special_placement
+            ),
         ),
     ] = None,
     reserve: Annotated[
@@ -64,8 +66,9 @@ def train(
         typer.Option(
             "--ties",
             metavar=_choices(TIES),
-            help="Which of several equally frequent pairs to merge.",
-            show_default=TrainSettings.ties,
+            help=flags.help_text(
+                "Which of several equally frequent pairs to merge.", TrainSettings.ties
+            ),
         ),
     ] = None,
     min_count: Annotated[
@@ -73,8 +76,9 @@ def train(
         typer.Option(
             "--min-count",
             metavar="N",
-            help="Stop when the best pair occurs fewer than N times.",
-            show_default=str(TrainSettings.min_count),
+            help=flags.help_text(
+                "Stop when the best pair occurs fewer than N times.", TrainSettings.min_count
+            ),
         ),
     ] = None,
     max_token_bytes: Annotated[
