@@ -35,7 +35,7 @@ impl Random {
 fn every_tie_rule_and_every_threshold() {
     let mut random = Random(7);
     let mut early = 0;
-    for round in 0..3000 {
+    for round in 0..1500 {
         let corpus = random.corpus();
         let pairs: Vec<(&[u8], u64)> = corpus.iter().map(|(w, c)| (w.as_slice(), *c)).collect();
         let counts = PretokenCounts::from_pairs(pairs.iter().copied()).unwrap();
@@ -62,7 +62,7 @@ fn merges_that_spell_the_same_bytes_share_an_id() {
     let mut tokens: Vec<Vec<u8>> = (0..=255u8).map(|byte| vec![byte]).collect();
     tokens.extend(["ab", "ba", "aa", "bb", "aba", "abab"].map(|t| t.as_bytes().to_vec()));
     let mut shared = 0;
-    for round in 0..3000 {
+    for round in 0..1500 {
         let words: Vec<(Vec<u32>, u64)> = (0..1 + random.below(10))
             .map(|_| {
                 let ids = (0..1 + random.below(14)).map(|_| match random.below(3) {
@@ -83,7 +83,7 @@ fn merges_that_spell_the_same_bytes_share_an_id() {
             }
         }
     }
-    assert!(shared > 10_000, "shared ids are no longer exercised: {shared}");
+    assert!(shared > 5_000, "shared ids are no longer exercised: {shared}");
 }
 
 #[test]

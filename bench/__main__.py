@@ -1,0 +1,229 @@
+"""The command line of the bench: parse, call, print. Tables on stdout, progress on stderr."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cases import TrainCase, load_cases
+from bench.commands.equality import EXACT_PEERS, check_equality
+from bench.commands.setting import Setting, as_json, keep
+from bench.commands.stages import count_record, merge_record, parquet_records
+from bench.commands.threads import threads_record
+from bench.commands.train import train_record
+from bench.corpora import Corpus, open_corpora
+from bench.environments import DEFAULT_FOLDER
+from bench.history import write_history
+from bench.job import BenchError
+from bench.machine import REPOSITORY, available_cores, this_commit, this_machine
+from bench.peers import PEERS
+from bench.readme_table import update_readme
+from bench.results import RESULTS, load_results
+from bench.rounds import Plan
+from bench.tables import Record, entrants_table, numbers_table, title
+
+CASES = load_cases()
+CORES = available_cores()
+PATTERNS = {case.pattern: (case.pattern,) for case in CASES.train} | {
+    "both": tuple(case.pattern for case in CASES.train)
+}
+
+Paths = Annotated[list[Path], typer.Argument(metavar="PATH…", help="`.txt` or `.txt.zst` files")]
+VocabSize = Annotated[int, typer.Option(min=257, help="bytes included; no special tokens")]
+Pattern = Annotated[str, typer.Option(help=" | ".join(PATTERNS))]
+Runs = Annotated[int, typer.Option(min=1, help="timed runs of each entrant")]
+Warmup = Annotated[
+    int, typer.Option(min=0, help="untimed runs before them; the first brings the answer")
+]
+Threads = Annotated[int, typer.Option(min=1, help="threads for every entrant")]
+Results = Annotated[Path, typer.Option(help="folder of the JSON results and history.md")]
+EnvDir = Annotated[Path, typer.Option(help="where peers are installed")]
+Json = Annotated[bool, typer.Option("--json", help="records on stdout instead of tables")]
+
+app = typer.Typer(
+    help="Measure tokenmill beside its peers.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def train(
+    paths: Paths,
+    vocab_size: VocabSize = CASES.vocab_size,
+    pattern: Pattern = "both",
+    runs: Runs = 3,
+    warmup: Warmup = 1,
+    threads: Threads = CORES,
+    peers: Annotated[str, typer.Option(help=f"of {', '.join(PEERS)}; `none` for none")] = "",
+    cases: Annotated[str, typer.Option(help=f"of {', '.join(CASES.names)}; all by default")] = "",
+    env_dir: EnvDir = DEFAULT_FOLDER,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> None:
+    """Train beside the peers, time the stages, print every ratio and store the results."""
+    chosen = _chosen(cases, CASES.names, "case") if cases else CASES.names
+    setting = Setting(
+        cases=CASES,
+        plan=Plan(runs, warmup, CASES.timeout_seconds),
+        vocab_size=vocab_size,
+        threads=threads,
+        env_dir=env_dir,
+        peers=_chosen(peers, list(PEERS), "peer") if peers else None,
+    )
+    wanted = [case for case in CASES.train if case.pattern in _patterns(pattern)]
+    with open_corpora(paths) as corpora:
+        trained = _train_records(corpora, [case for case in wanted if case.name in chosen], setting)
+        staged = _stage_records(corpora, chosen, setting)
+        _report(chain(trained, staged), results, as_json_text=json)
+
+
+def _train_records(
+    corpora: Sequence[Corpus], cases: Sequence[TrainCase], setting: Setting
+) -> Iterator[Record]:
+    for corpus in corpora:
+        for case in cases:
+            yield train_record(case, corpus, setting)
+
+
+def _stage_records(
+    corpora: Sequence[Corpus], chosen: Sequence[str], setting: Setting
+) -> Iterator[Record]:
+    """Counting on every corpus; the two cases that ask about size or format, on the first."""
+    if CASES.count.name in chosen:
+        for corpus in corpora:
+            yield count_record(corpus, setting)
+    if CASES.merge.name in chosen:
+        yield merge_record(corpora[0], setting)
+    if CASES.parquet.name in chosen:
+        yield from parquet_records(corpora[0], setting)
+
+
+@app.command()
+def equality(
+    paths: Paths,
+    vocab_size: VocabSize = CASES.vocab_size,
+    pattern: Pattern = "gpt4",
+    threads: Threads = CORES,
+    peers: Annotated[str, typer.Option(help=f"of {', '.join(PEERS)}")] = ",".join(EXACT_PEERS),
+    env_dir: EnvDir = DEFAULT_FOLDER,
+) -> None:
+    """Check that every merge equals the peers' on whole files; exit 1 naming the first that does not."""
+    plan = Plan(runs=1, warmup=1, timeout_seconds=CASES.timeout_seconds)
+    setting = Setting(CASES, plan, vocab_size, threads, env_dir)
+    names = _chosen(peers, list(PEERS), "peer")
+    failed = False
+    with open_corpora(paths) as corpora:
+        for corpus in corpora:
+            for each in _patterns(pattern):
+                for verdict in check_equality(corpus, each, setting, names):
+                    print(verdict.line, flush=True)
+                    failed = failed or not verdict.equal
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def threads(
+    paths: Paths,
+    thread_counts: Annotated[
+        str, typer.Option("--threads", help="thread counts to compare")
+    ] = "1,2,4,8",
+    vocab_size: VocabSize = CASES.vocab_size,
+    pattern: Pattern = "gpt4",
+    runs: Runs = 3,
+    warmup: Warmup = 1,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> None:
+    """Train with several thread counts; print the serial share by Amdahl's law and store the results."""
+    counts = _whole_numbers(thread_counts)
+    plan = Plan(runs, warmup, CASES.timeout_seconds)
+    setting = Setting(CASES, plan, vocab_size, max(counts), DEFAULT_FOLDER)
+    with open_corpora(paths) as corpora:
+        records = (
+            threads_record(corpus, each, counts, setting)
+            for corpus in corpora
+            for each in _patterns(pattern)
+        )
+        _report(records, results, as_json_text=json)
+
+
+@app.command()
+def table(
+    readme: Annotated[Path, typer.Option(help="file with the two marker comments")] = REPOSITORY
+    / "README.md",
+    check: Annotated[
+        bool, typer.Option("--check", help="write nothing, exit 1 if it is out of date")
+    ] = False,
+    results: Results = RESULTS,
+) -> None:
+    """Put the newest result's table into the README and bring history.md up to date."""
+    current = update_readme(readme, load_results(results), check=check)
+    if check:
+        print(
+            f"{readme.name} holds the newest table" if current else f"{readme.name} is out of date"
+        )
+        raise typer.Exit(0 if current else 1)
+    history = write_history(results)
+    print(f"{readme.name} {'was up to date' if current else 'updated'}, wrote {history.name}")
+
+
+def _report(records: Iterable[Record], folder: Path, *, as_json_text: bool) -> None:
+    """Store and print each record as soon as it is measured: an interrupted run keeps what it has."""
+    machine, commit = this_machine(), this_commit()
+    done: list[Record] = []
+    for record in records:
+        done.append(record)
+        path = keep(record, machine, commit, folder)
+        print(f"stored {record['case']} in {os.path.relpath(path)}", file=sys.stderr)
+        if not as_json_text:
+            print(f"\n{title(record)}\n\n{entrants_table(record)}\n", flush=True)
+    print(as_json(done) if as_json_text else numbers_table(done))
+
+
+def _patterns(name: str) -> tuple[str, ...]:
+    if name not in PATTERNS:
+        raise typer.BadParameter(
+            f"`{name}` is none of {', '.join(PATTERNS)}", param_hint="--pattern"
+        )
+    return PATTERNS[name]
+
+
+def _chosen(names: str, known: Sequence[str], kind: str) -> tuple[str, ...]:
+    if names == "none":
+        return ()
+    chosen = tuple(name.strip() for name in names.split(","))
+    for name in chosen:
+        if name not in known:
+            raise typer.BadParameter(f"unknown {kind} `{name}`; there are {', '.join(known)}")
+    return chosen
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        numbers = ()
+    if not numbers or numbers[0] < 1:
+        raise typer.BadParameter(
+            f"`{text}` is not a list of whole numbers from 1", param_hint="--threads"
+        )
+    return numbers
+
+
+def main() -> None:
+    try:
+        app()
+    except BenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Draw results as Markdown: records in, text out. Computes ratios, measures nothing."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from bench.summary import summarize
+
+Record = dict[str, Any]
+"""One case on one corpus, as results.py stores it."""
+
+
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)
+) -> str:
+    """Columns padded, so that it reads in a terminal too; those in `left` to the left, others to the right."""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    dashes = [
+        "-" * width if i in left else "-" * (width - 1) + ":" for i, width in enumerate(widths)
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return f"| {' | '.join(padded)} |"
+
+    return "\n".join([line(header), line(dashes), *map(line, rows)])
+
+
+def in_seconds(seconds: float) -> str:
+    return f"{seconds:.3f} s" if seconds < 10 else f"{seconds:.1f} s"
+
+
+def in_megabytes(num_bytes: float) -> str:
+    return f"{num_bytes / 1e6:,.0f} MB"
+
+
+def label(entrant: Record) -> str:
+    """Name and version as tables show them."""
+    return f"{entrant['name']} {entrant['version']}".strip()
+
+
+def median(entrant: Record) -> float | None:
+    return summarize(entrant["seconds"]).median if entrant["seconds"] else None
+
+
+def fastest(record: Record, name: str) -> Record | None:
+    """The entrant of that name with the best median: a peer may run with more than one thread count."""
+    measured = [
+        entrant for entrant in record["entrants"] if entrant["name"] == name and entrant["seconds"]
+    ]
+    return min(measured, key=lambda entrant: summarize(entrant["seconds"]).median, default=None)
+
+
+def entrants_table(record: Record) -> str:
+    """Every run of a record: spread, memory, the ratio to the first entrant, and what was compared."""
+    header = ["", "threads", "mean ± σ", "min … max", "median", "ratio", "peak", "answers"]
+    first = median(record["entrants"][0])
+    rows = [_entrant_row(entrant, first) for entrant in record["entrants"]]
+    return markdown_table(header, rows, left=(0, len(header) - 1))
+
+
+def _entrant_row(entrant: Record, first: float | None) -> list[str]:
+    threads = str(entrant["threads"])
+    if entrant["failure"] is not None:
+        return [label(entrant), threads, "", "", "", "", "", entrant["failure"]]
+    summary = summarize(entrant["seconds"])
+    return [
+        label(entrant),
+        threads,
+        f"{in_seconds(summary.mean)} ± {summary.deviation:.3f}",
+        f"{summary.minimum:.3f} … {summary.maximum:.3f}",
+        in_seconds(summary.median),
+        f"{summary.median / first:.2f}×" if first else "",
+        in_megabytes(entrant["peak_bytes"]),
+        entrant["answer"],
+    ]
+
+
+def numbers_table(records: Sequence[Record]) -> str:
+    """What was aimed at, and what was measured."""
+    rows = [
+        [number["what"], number["wanted"], number["measured"], _verdict(number)]
+        for record in records
+        for number in record["numbers"]
+    ]
+    return markdown_table(["what", "wanted", "measured", ""], rows, left=(0, 3))
+
+
+def _verdict(number: Record) -> str:
+    if not number["measured"]:
+        return "not measured"
+    return {True: "reached", False: "missed", None: ""}[number["reached"]]
+
+
+def title(record: Record) -> str:
+    corpus = record["corpus"]
+    return f"{record['case']}, {corpus['name']} ({in_megabytes(corpus['bytes'])})"
