@@ -5,6 +5,22 @@ from typing import Protocol, final
 
 from typing_extensions import Buffer
 
+__all__ = [
+    "CPU_LEVEL",
+    "UNICODE_VERSION",
+    "Bpe",
+    "Counter",
+    "Counts",
+    "Documents",
+    "Merges",
+    "Reader",
+    "Source",
+    "Splitter",
+    "__version__",
+    "named_patterns",
+    "train_merges",
+    "train_merges_from",
+]
 __version__: str
 UNICODE_VERSION: str
 """Version of the Unicode tables behind every pattern, named or not."""
@@ -14,7 +30,7 @@ CPU_LEVEL: str
 class _Readable(Protocol):
     def read(self, size: int, /) -> Buffer: ...
 
-Progress = Callable[[int, int], None]
+_Progress = Callable[[int, int], None]
 """Called on the calling thread about ten times a second while a long call runs. While counting the
 arguments are (text bytes read, documents read), while merging (merges done, count of the last merge)."""
 
@@ -25,7 +41,7 @@ def named_patterns() -> dict[str, str]:
 class Splitter:
     """Cuts text into pretokens. Frozen, usable from any thread."""
 
-    def __new__(cls, pattern: str, special_tokens: Sequence[str] = ()) -> Splitter:
+    def __new__(cls, pattern: str, special_tokens: Sequence[str] = ...) -> Splitter:
         """`pattern` is a name from `named_patterns()` or a regex. Raises ConfigError for a regex that does
         not compile or that matches the empty string, for duplicate or empty special tokens."""
 
@@ -89,7 +105,7 @@ class Reader:
         `…_before` are what earlier runs used of them. `on_error` is `fail` or `skip`, `invalid_utf8` is `error`,
         `replace` (U+FFFD for each maximal invalid part, counted) or `keep` (the bytes as they are)."""
 
-    def documents(self, sources: Iterator[Source]) -> Iterator[bytes]:
+    def documents(self, sources: Iterator[Source]) -> Documents:
         """The documents themselves, after caps and policies. For the reference engine, not for speed."""
 
     @property
@@ -102,6 +118,13 @@ class Reader:
     @property
     def skipped(self) -> list[str]:
         """The first twenty skipped records: where and why."""
+
+@final
+class Documents:
+    """Documents one by one, as bytes."""
+
+    def __iter__(self) -> Documents: ...
+    def __next__(self) -> bytes: ...
 
 @final
 class Counts:
@@ -135,7 +158,7 @@ class Counter:
     """Counts pretokens over any number of `count` calls."""
 
     def __new__(cls, splitter: Splitter, threads: int) -> Counter: ...
-    def count(self, reader: Reader, sources: Iterator[Source], progress: Progress | None = None) -> None:
+    def count(self, reader: Reader, sources: Iterator[Source], progress: _Progress | None = None) -> None:
         """Read `sources` to their end or to the reader's limit. GIL released, Ctrl-C heard; after an error the
         counter is no longer usable. The result does not depend on `threads` or on block sizes."""
 
@@ -186,9 +209,9 @@ def train_merges(
     ties: str = "lowest-ids",
     min_count: int = 1,
     max_token_bytes: int | None = None,
-    special_tokens: Sequence[str] = (),
+    special_tokens: Sequence[str] = ...,
     threads: int = 1,
-    progress: Progress | None = None,
+    progress: _Progress | None = None,
 ) -> Merges:
     """Learn merges until there are `num_tokens` tokens, bytes included, special tokens not. `ties` is
     `lowest-ids`, `huggingface` or `greatest-bytes`. VocabError when a pretoken contains a special token."""

@@ -316,7 +316,7 @@ impl Reader {
 impl Reader {
     #[new]
     #[pyo3(signature = (*, doc_cap = None, max_chars = None, max_bytes = None, on_error = "fail",
-                        invalid_utf8 = "error", chars_before = 0, bytes_before = 0, block_bytes = 1 << 22))]
+                        invalid_utf8 = "error", chars_before = 0, bytes_before = 0, block_bytes = 4194304))]
     #[allow(clippy::too_many_arguments)] // they are keywords in Python
     fn new(
         py: Python<'_>,
