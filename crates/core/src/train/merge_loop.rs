@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use super::pair_counts::{Entry, PairCounts, PairMap};
+use super::pair_counts::{Entry, PairCounts, PairMap, Positions};
 use super::sequences::{Cell, EDGE, Event, Sequences};
 use super::{Merges, Options, Pair, Stopped};
 use crate::count::{PretokenCounts, Watch};
@@ -101,6 +101,8 @@ struct Trainer<'a, C> {
     /// Scale of the threshold below which new pairs are forgotten; falls with every rebuild.
     forget: f64,
     around: Neighbours,
+    /// Where the pairs of single bytes stood at first, all in one array.
+    byte_positions: Vec<u32>,
 }
 
 impl<'a, C: Cell> Trainer<'a, C> {
@@ -126,6 +128,7 @@ impl<'a, C: Cell> Trainer<'a, C> {
             first_shared: None,
             forget: options.forget,
             around: Neighbours::default(),
+            byte_positions: Vec::new(),
         }
     }
 
@@ -146,19 +149,19 @@ impl<'a, C: Cell> Trainer<'a, C> {
     /// Store the pairs of single bytes.
     fn count_byte_pairs(&mut self) -> Result<()> {
         let found = self.sequences.byte_pairs(self.options.threads)?;
-        for (index, &(count, occurrences, start)) in found.pairs.iter().enumerate() {
-            if occurrences == 0 {
+        for (index, &count) in found.counts.iter().enumerate() {
+            if count == 0 {
                 continue;
             }
             self.num_pairs += 1;
             let (left, right) = ((index >> 8) as u32, (index & 255) as u32);
             self.top_pairs.push((left, right, count));
             if self.allowed(left, right) {
-                let positions = found.positions[start as usize..][..occurrences as usize].to_vec();
-                let entry = Entry { count, positions, estimated: false };
-                self.pairs.insert(Pair::new(left, right), entry, &self.tokens);
+                let positions = Positions::Bytes(found.starts[index]..found.starts[index + 1]);
+                self.pairs.insert(Pair::new(left, right), Entry { count, positions }, &self.tokens);
             }
         }
+        self.byte_positions = found.positions;
         self.top_pairs.sort_by_key(|&(left, right, count)| (std::cmp::Reverse(count), left, right));
         self.top_pairs.truncate(TOP_PAIRS);
         Ok(())
@@ -177,7 +180,7 @@ impl<'a, C: Cell> Trainer<'a, C> {
             }
             let best = self.pairs.best(&self.tokens);
             let certain = best.is_some_and(|(count, pair)| {
-                count >= self.pairs.forgotten_below && !self.pairs.get(pair).is_some_and(|e| e.estimated)
+                count >= self.pairs.forgotten_below && !self.pairs.get(pair).is_some_and(Entry::estimated)
             });
             if !certain && self.pairs.forgotten_below > lowest {
                 self.remember(lowest);
@@ -202,7 +205,12 @@ impl<'a, C: Cell> Trainer<'a, C> {
         self.around.start(self.lengths.len());
         let around = &mut self.around;
         let mut merged = 0u128;
-        self.sequences.merge(pair, joined, &entry.positions, &self.lengths, |event, count| {
+        let positions = match &entry.positions {
+            Positions::Bytes(range) => &self.byte_positions[range.start as usize..range.end as usize],
+            Positions::Own(positions) => positions,
+            Positions::Unknown => unreachable!("an estimate is counted before it is merged"),
+        };
+        self.sequences.merge(pair, joined, positions, &self.lengths, |event, count| {
             merged += u128::from(count);
             around.add(event, count);
         });
@@ -246,43 +254,37 @@ impl<'a, C: Cell> Trainer<'a, C> {
     fn update_new(&mut self, count: u64, pair: Pair, z: u32) {
         let (a, b) = (pair.left(), pair.right());
         let threshold = self.threshold(count);
-        let touching = (self.around.left.sums[z as usize], self.around.left.occurrences[z as usize]);
+        let touching = self.around.left.sums[z as usize];
         for index in 0..self.around.left.touched.len() {
             let x = self.around.left.touched[index];
-            let (sum, occurrences) = self.around.left.get(x);
-            if x != z && Pair::new(x, a) != pair {
-                self.pairs.lower(Pair::new(x, a), sum);
+            let sum = self.around.left.sums[x as usize];
+            if x != z {
+                self.pairs.lower(Pair::new(x, a), sum.count);
             }
-            let keep = sum >= threshold && self.allowed(x, z);
-            self.around.left.open(x, keep, occurrences);
+            if sum.count >= threshold && self.allowed(x, z) {
+                self.around.left.open(x);
+            }
         }
         for index in 0..self.around.right.touched.len() {
             let y = self.around.right.touched[index];
-            let (mut sum, mut occurrences) = self.around.right.get(y);
-            if Pair::new(b, y) != pair {
-                self.pairs.lower(Pair::new(b, y), sum);
-            }
+            let sum = self.around.right.sums[y as usize];
+            // If `a` is `b`, this may be the pair itself, which is no longer stored.
+            self.pairs.lower(Pair::new(b, y), sum.count);
             if y == a {
-                sum -= touching.0;
-                occurrences -= touching.1;
-                self.around.right.sums[a as usize] = sum;
+                let sum = &mut self.around.right.sums[a as usize];
+                sum.count -= touching.count;
+                sum.occurrences -= touching.occurrences;
             }
-            let keep = sum >= threshold && self.allowed(z, y);
-            self.around.right.open(y, keep, occurrences);
+            if self.around.right.sums[y as usize].count >= threshold && self.allowed(z, y) {
+                self.around.right.open(y);
+            }
         }
         self.around.fill(&self.sequences, &self.lengths, z);
-        for (side, make) in [
-            (&mut self.around.left, (|other, z| Pair::new(other, z)) as fn(u32, u32) -> Pair),
-            (&mut self.around.right, |other, z| Pair::new(z, other)),
-        ] {
-            for &(id, list) in &side.opened {
-                let entry = Entry {
-                    count: side.sums[id as usize],
-                    positions: std::mem::take(&mut side.lists[list]),
-                    estimated: false,
-                };
-                self.pairs.insert(make(id, z), entry, &self.tokens);
-            }
+        for (id, count, positions) in self.around.left.opened() {
+            self.pairs.insert(Pair::new(id, z), Entry { count, positions }, &self.tokens);
+        }
+        for (id, count, positions) in self.around.right.opened() {
+            self.pairs.insert(Pair::new(z, id), Entry { count, positions }, &self.tokens);
         }
     }
 
@@ -304,12 +306,12 @@ impl<'a, C: Cell> Trainer<'a, C> {
         let (a, b) = (pair.left(), pair.right());
         let mut change: PairMap<i128> = PairMap::default();
         for &x in &self.around.left.touched {
-            let sum = i128::from(self.around.left.sums[x as usize]);
+            let sum = i128::from(self.around.left.sums[x as usize].count);
             *change.entry(Pair::new(x, a)).or_default() -= sum;
             *change.entry(Pair::new(x, z)).or_default() += sum;
         }
         for &y in &self.around.right.touched {
-            let sum = i128::from(self.around.right.sums[y as usize]);
+            let sum = i128::from(self.around.right.sums[y as usize].count);
             *change.entry(Pair::new(b, y)).or_default() -= sum;
             *change.entry(Pair::new(z, y)).or_default() += sum;
         }
@@ -369,7 +371,7 @@ impl<'a, C: Cell> Trainer<'a, C> {
             }
         });
         for (pair, places) in positions {
-            let entry = Entry { count: sums[&pair].0, positions: places, estimated: false };
+            let entry = Entry { count: sums[&pair].0, positions: Positions::Own(places) };
             self.pairs.insert(pair, entry, &self.tokens);
         }
     }
@@ -383,19 +385,26 @@ struct Neighbours {
     right: Side,
 }
 
-/// `sums[id]` and `occurrences[id]` are 0 except for the ids in `touched`. `list_of[id]` is where the positions of
-/// the pair with this id are gathered, or `NO_LIST`.
+/// `sums[id]` is empty except for the ids in `touched`; `lists` are those of the ids in `open`.
 #[derive(Default)]
 struct Side {
     touched: Vec<u32>,
-    sums: Vec<u64>,
-    occurrences: Vec<u32>,
-    list_of: Vec<u32>,
+    sums: Vec<Sum>,
+    open: Vec<u32>,
     lists: Vec<Vec<u32>>,
-    opened: Vec<(u32, usize)>,
+}
+
+/// What one id has beside the merged pair: how often in the text, at how many positions, and the list where the
+/// positions of the new pair are gathered, if it is worth one. Together they fill a quarter of a cache line.
+#[derive(Clone, Copy)]
+struct Sum {
+    count: u64,
+    occurrences: u32,
+    list: u32,
 }
 
 const NO_LIST: u32 = u32::MAX;
+const NOTHING: Sum = Sum { count: 0, occurrences: 0, list: NO_LIST };
 
 impl Neighbours {
     fn start(&mut self, num_tokens: usize) {
@@ -413,7 +422,7 @@ impl Neighbours {
 
     /// Hand the position of every event to the lists that were opened for its neighbours.
     fn fill<C: Cell>(&mut self, sequences: &Sequences<C>, lengths: &[u32], z: u32) {
-        if self.left.opened.is_empty() && self.right.opened.is_empty() {
+        if self.left.open.is_empty() && self.right.open.is_empty() {
             return;
         }
         for event in &self.events {
@@ -433,16 +442,12 @@ impl Neighbours {
 impl Side {
     fn start(&mut self, num_tokens: usize) {
         for &id in &self.touched {
-            self.sums[id as usize] = 0;
-            self.occurrences[id as usize] = 0;
-            self.list_of[id as usize] = NO_LIST;
+            self.sums[id as usize] = NOTHING;
         }
         self.touched.clear();
         self.lists.clear();
-        self.opened.clear();
-        self.sums.resize(num_tokens, 0);
-        self.occurrences.resize(num_tokens, 0);
-        self.list_of.resize(num_tokens, NO_LIST);
+        self.open.clear();
+        self.sums.resize(num_tokens, NOTHING);
     }
 
     #[inline]
@@ -450,31 +455,33 @@ impl Side {
         if id == EDGE {
             return;
         }
-        let occurrences = &mut self.occurrences[id as usize];
-        if *occurrences == 0 {
+        let sum = &mut self.sums[id as usize];
+        if sum.occurrences == 0 {
             self.touched.push(id);
         }
-        *occurrences += 1;
-        self.sums[id as usize] += count;
+        sum.occurrences += 1;
+        sum.count += count;
     }
 
-    fn get(&self, id: u32) -> (u64, u32) {
-        (self.sums[id as usize], self.occurrences[id as usize])
-    }
-
-    fn open(&mut self, id: u32, keep: bool, occurrences: u32) {
-        if keep {
-            self.list_of[id as usize] = self.lists.len() as u32;
-            self.opened.push((id, self.lists.len()));
-            self.lists.push(Vec::with_capacity(occurrences as usize));
-        }
+    /// Gather the positions of the new pair with this id.
+    fn open(&mut self, id: u32) {
+        let sum = &mut self.sums[id as usize];
+        sum.list = self.lists.len() as u32;
+        self.open.push(id);
+        self.lists.push(Vec::with_capacity(sum.occurrences as usize));
     }
 
     #[inline]
     fn place(&mut self, id: u32, position: u32) {
-        let list = self.list_of[id as usize];
+        let list = self.sums[id as usize].list;
         if list != NO_LIST {
             self.lists[list as usize].push(position);
         }
+    }
+
+    /// Id, count and positions of each pair that was gathered.
+    fn opened(&mut self) -> impl Iterator<Item = (u32, u64, Positions)> {
+        let (sums, ids) = (&self.sums, self.open.drain(..));
+        ids.zip(self.lists.drain(..)).map(|(id, list)| (id, sums[id as usize].count, Positions::Own(list)))
     }
 }

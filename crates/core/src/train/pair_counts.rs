@@ -9,19 +9,34 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 
 use super::{Pair, Ties};
 
-/// `count` is exact and never 0, unless `estimated`: then it is an upper bound, and there are no positions.
-/// `positions` ascend; some may have lost the pair since, none is missing.
+/// Where a pair stands. Positions ascend; some may have lost the pair since, none is missing.
+pub enum Positions {
+    /// A range of the array that holds all pairs of single bytes.
+    Bytes(Range<u32>),
+    Own(Vec<u32>),
+    /// The pair came back after it was forgotten, and its count is an upper bound.
+    Unknown,
+}
+
+/// `count` is exact and never 0, unless it is an estimate.
 pub struct Entry {
     pub count: u64,
-    pub positions: Vec<u32>,
-    pub estimated: bool,
+    pub positions: Positions,
+}
+
+impl Entry {
+    pub fn estimated(&self) -> bool {
+        matches!(self.positions, Positions::Unknown)
+    }
 }
 
 pub struct PairCounts {
     entries: PairMap<Entry>,
+    stored_once: PairFilter,
     /// A binary heap of (count, pair). A stored pair has at least one element whose count is no lower than its own.
     heap: Vec<(u64, Pair)>,
     pub ties: Ties,
@@ -51,7 +66,13 @@ impl Hasher for PairHasher {
 
 impl PairCounts {
     pub fn new(ties: Ties) -> Self {
-        PairCounts { entries: HashMap::default(), heap: Vec::new(), ties, forgotten_below: 1 }
+        PairCounts {
+            entries: HashMap::default(),
+            stored_once: PairFilter::new(),
+            heap: Vec::new(),
+            ties,
+            forgotten_below: 1,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -65,16 +86,20 @@ impl PairCounts {
     /// Store a pair that is not stored yet.
     pub fn insert(&mut self, pair: Pair, entry: Entry, tokens: &[Vec<u8>]) {
         self.push(entry.count, pair, tokens);
+        self.stored_once.insert(pair);
         self.entries.insert(pair, entry);
     }
 
     /// Take `by` occurrences away, if the pair is stored.
     #[inline]
     pub fn lower(&mut self, pair: Pair, by: u64) {
+        if !self.stored_once.may_hold(pair) {
+            return;
+        }
         if let std::collections::hash_map::Entry::Occupied(mut occupied) = self.entries.entry(pair) {
             let entry = occupied.get_mut();
             if entry.count <= by {
-                debug_assert!(entry.count == by || entry.estimated);
+                debug_assert!(entry.count == by || entry.estimated());
                 occupied.remove();
             } else {
                 entry.count -= by;
@@ -85,16 +110,22 @@ impl PairCounts {
     /// Add occurrences at `positions` to a pair that may or may not be stored: only merges that share an id do.
     pub fn raise(&mut self, pair: Pair, by: u64, positions: Vec<u32>, tokens: &[Vec<u8>]) {
         let forgotten_below = self.forgotten_below;
+        self.stored_once.insert(pair);
         let entry = self.entries.entry(pair).or_insert_with(|| Entry {
             count: forgotten_below - 1,
-            positions: Vec::new(),
-            estimated: forgotten_below > 1,
+            positions: if forgotten_below > 1 { Positions::Unknown } else { Positions::Own(Vec::new()) },
         });
         entry.count += by;
-        if !entry.estimated {
-            entry.positions.extend(positions);
-            entry.positions.sort_unstable();
-            entry.positions.dedup();
+        match &mut entry.positions {
+            Positions::Own(own) => {
+                own.extend(positions);
+                own.sort_unstable();
+                own.dedup();
+            }
+            Positions::Unknown => {}
+            Positions::Bytes(_) => {
+                unreachable!("a pair of single bytes spells two bytes and is no shared id")
+            }
         }
         let count = entry.count;
         self.push(count, pair, tokens);
@@ -124,7 +155,7 @@ impl PairCounts {
 
     /// Forget the pairs whose counts are only estimates, before a rebuild counts them.
     pub fn drop_estimates(&mut self) {
-        self.entries.retain(|_, entry| !entry.estimated);
+        self.entries.retain(|_, entry| !entry.estimated());
     }
 
     fn before(&self, a: (u64, Pair), b: (u64, Pair), tokens: &[Vec<u8>]) -> bool {
@@ -163,5 +194,36 @@ impl PairCounts {
             self.heap.swap(at, best);
             at = best;
         }
+    }
+}
+
+/// Which pairs were ever stored, with a few false positives. Most pairs around a merge never were, and this small
+/// table says so from the second-level cache, where asking the map of entries would miss it.
+struct PairFilter(Vec<u64>);
+
+const FILTER_BITS: u32 = 21;
+
+impl PairFilter {
+    fn new() -> Self {
+        PairFilter(vec![0; 1 << (FILTER_BITS - 6)])
+    }
+
+    #[inline]
+    fn place(pair: Pair) -> (usize, u64) {
+        let mut hasher = PairHasher::default();
+        hasher.write_u64(pair.0);
+        let bit = hasher.finish() >> (64 - FILTER_BITS);
+        ((bit / 64) as usize, 1 << (bit % 64))
+    }
+
+    #[inline]
+    fn may_hold(&self, pair: Pair) -> bool {
+        let (word, bit) = Self::place(pair);
+        self.0[word] & bit != 0
+    }
+
+    fn insert(&mut self, pair: Pair) {
+        let (word, bit) = Self::place(pair);
+        self.0[word] |= bit;
     }
 }

@@ -5,12 +5,12 @@
 //! never read. The left neighbour of the token at `p` is the id in cell `p - 1`, its right neighbour the id just
 //! past its end, whatever their lengths: a pretoken of a gigabyte costs no more per merge than a short one.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::Pair;
 use crate::count::PretokenCounts;
 use crate::error::{Error, Result};
-use crate::memory::with_huge_pages;
+use crate::memory::{as_atomics, with_huge_pages, zeros_on_huge_pages};
 
 /// What stands between two pretokens, and at both ends, instead of an id.
 pub const EDGE: u32 = u32::MAX;
@@ -69,10 +69,11 @@ pub struct Event {
     pub right: u32,
 }
 
-/// Count, number of positions and where they begin, for each pair of bytes, at `left << 8 | right`; and all
-/// positions, those of one pair together and ascending.
+/// Count of each pair of bytes, at `left << 8 | right`; and all positions, those of one pair together and ascending:
+/// `starts[pair]..starts[pair + 1]`.
 pub struct BytePairs {
-    pub pairs: Vec<(u64, u32, u32)>,
+    pub counts: Vec<u64>,
+    pub starts: Vec<u32>,
     pub positions: Vec<u32>,
 }
 
@@ -130,63 +131,58 @@ impl<C: Cell> Sequences<C> {
         self.cells.push(C::EDGE);
     }
 
-    /// Count and find all pairs while every token is a single byte.
+    /// Count and find all pairs while every token is a single byte: how many positions each pair has, then the
+    /// positions, then what they add up to. The tables of the first two passes fit the second-level cache.
     pub fn byte_pairs(&self, threads: usize) -> Result<BytePairs> {
-        let ranges: Vec<(usize, usize)> = {
-            let part = self.cells.len().div_ceil(threads).max(1);
-            (0..self.cells.len()).step_by(part).map(|at| (at, (at + part).min(self.cells.len()))).collect()
-        };
-        let sums: Vec<Vec<(u128, u32)>> = in_parallel(&ranges, |&range| {
-            let mut sums = vec![(0u128, 0u32); BYTE_PAIRS];
-            self.for_each_byte_pair(range, |pair, _, count| {
-                sums[pair].0 += u128::from(count);
-                sums[pair].1 += 1;
-            });
-            sums
+        let part = self.cells.len().div_ceil(threads).max(1);
+        let ranges: Vec<(usize, usize)> = (1..self.cells.len())
+            .step_by(part)
+            .map(|at| (at, (at + part).min(self.cells.len() - 1)))
+            .collect();
+        let numbers: Vec<Vec<u32>> = in_parallel(&ranges, |&range| {
+            let mut numbers = vec![0u32; BYTE_PAIRS];
+            self.for_each_byte_pair(range, |pair, _| numbers[pair] += 1);
+            numbers
         });
         // Behind the positions of one pair come those of the next, and within a pair those of each range in turn.
-        let mut pairs = vec![(0u64, 0u32, 0u32); BYTE_PAIRS];
+        let mut starts = vec![0u32; BYTE_PAIRS + 1];
         let mut cursors = vec![vec![0u32; BYTE_PAIRS]; ranges.len()];
-        let mut start = 0;
+        let mut at = 0;
         for pair in 0..BYTE_PAIRS {
-            let count: u128 = sums.iter().map(|s| s[pair].0).sum();
-            let count = u64::try_from(count)
-                .map_err(|_| Error::Overflow { message: "a pair occurs more than 2^64 - 1 times".into() })?;
-            pairs[pair] = (count, 0, start);
-            for (sum, cursor) in sums.iter().zip(&mut cursors) {
-                cursor[pair] = start;
-                start += sum[pair].1;
+            starts[pair] = at;
+            for (numbers, cursor) in numbers.iter().zip(&mut cursors) {
+                cursor[pair] = at;
+                at += numbers[pair];
             }
-            pairs[pair].1 = start - pairs[pair].2;
         }
-        let mut positions: Vec<AtomicU32> = with_huge_pages(start as usize);
-        positions.resize_with(start as usize, AtomicU32::default);
+        starts[BYTE_PAIRS] = at;
+        let mut positions = zeros_on_huge_pages(at as usize);
+        let shared = as_atomics(&mut positions);
         let work: Vec<_> = ranges.into_iter().zip(cursors).collect();
         in_parallel(&work, |(range, cursors)| {
             let mut cursors = cursors.clone();
-            self.for_each_byte_pair(*range, |pair, position, _| {
-                positions[cursors[pair] as usize].store(position, Ordering::Relaxed);
+            self.for_each_byte_pair(*range, |pair, position| {
+                shared[cursors[pair] as usize].store(position, Ordering::Relaxed);
                 cursors[pair] += 1;
             });
         });
-        Ok(BytePairs { pairs, positions: positions.into_iter().map(AtomicU32::into_inner).collect() })
+        let counts = starts.windows(2).map(|w| self.sum(&positions[w[0] as usize..w[1] as usize]));
+        Ok(BytePairs { counts: counts.collect::<Result<_>>()?, starts, positions })
     }
 
-    fn for_each_byte_pair(&self, (start, end): (usize, usize), mut visit: impl FnMut(usize, u32, u64)) {
-        let mut step = self.steps.partition_point(|s| s.0 as usize <= start).saturating_sub(1);
-        let mut at = start.max(1);
-        while at < end && step < self.steps.len() {
-            let count = self.steps[step].1;
-            step += 1;
-            let stop = self.steps.get(step).map_or(self.cells.len(), |s| s.0 as usize).min(end);
-            let stretch = &self.cells[at..(stop + 1).min(self.cells.len())];
-            for (index, two) in stretch.windows(2).enumerate() {
-                if two[0] != C::EDGE && two[1] != C::EDGE {
-                    visit((two[0].id() << 8 | two[1].id()) as usize, (at + index) as u32, count);
-                }
+    fn for_each_byte_pair(&self, (start, end): (usize, usize), mut visit: impl FnMut(usize, u32)) {
+        for (index, two) in self.cells[start..=end].windows(2).enumerate() {
+            if two[0] != C::EDGE && two[1] != C::EDGE {
+                visit((two[0].id() << 8 | two[1].id()) as usize, (start + index) as u32);
             }
-            at = stop;
         }
+    }
+
+    /// How often the ascending `positions` occur in the text, all together.
+    fn sum(&self, positions: &[u32]) -> Result<u64> {
+        let mut counts = CountAt { steps: &self.steps, step: 0 };
+        let sum = positions.iter().try_fold(0u64, |sum, &position| sum.checked_add(counts.at(position)));
+        sum.ok_or_else(|| Error::Overflow { message: "a pair occurs more than 2^64 - 1 times".into() })
     }
 
     /// Give every pair of neighbours with its position and count to `visit`. `lengths[id]` is in cells.
