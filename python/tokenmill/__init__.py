@@ -6,8 +6,8 @@
     >>> tokenizer.decode(tokenizer.encode("lowest"))
     'lowest'
 
-`train` and `count` read files, folders, globs, iterables and tables; `Tokenizer` encodes, decodes, saves and loads;
-`PretokenCounts` add up, save and load. Errors are subclasses of `TokenmillError`.
+`train` and `count` read files, folders, globs, iterables and tables; `Tokenizer` encodes, decodes,
+saves and loads; `PretokenCounts` add up, save and load. Errors are subclasses of `TokenmillError`.
 """
 
 from tokenmill._core import UNICODE_VERSION, __version__
@@ -25,7 +25,7 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.train.count import count
 from tokenmill.train.counts import PretokenCounts
 
-# The function comes last: importing from the folder of the same name had bound `train` to that folder.
+# From here on `tokenmill.train` is this function, not the folder of the same name that held it.
 from tokenmill.train.merges import train
 from tokenmill.train.report import TrainingReport
 

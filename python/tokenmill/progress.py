@@ -1,7 +1,8 @@
 """Progress of long calls: snapshots in, a bar, a line now and then, or nothing out.
 
-The core calls back about ten times a second on the calling thread; everything is drawn right there, no thread of
-our own is needed. Nothing is drawn in the first half second, so short runs neither flicker nor load rich.
+The core calls back about ten times a second on the calling thread; everything is drawn right there,
+no thread of our own is needed. Nothing is drawn in the first half second, so short runs neither
+flicker nor load rich.
 """
 
 import sys
@@ -69,11 +70,13 @@ class Display(Protocol):
 
 
 ProgressChoice = bool | None | Callable[[Snapshot], None]
-"""`True` always shows progress, `False` never, `None` on terminals and in notebooks; a callable gets snapshots."""
+"""`True` always shows progress, `False` never, `None` on terminals and in notebooks; a callable
+gets snapshots."""
 
 
 class Meter:
-    """Turns the core's callbacks into snapshots of the phase under way, and hands them to a display."""
+    """Turns the core's callbacks into snapshots of the phase under way, and hands them to a
+    display."""
 
     def __init__(self, choice: ProgressChoice = None) -> None:
         self._display = _display(choice)

@@ -8,10 +8,14 @@ use std::time::Instant;
 
 use tokenmill_core::count::{Counter, PretokenCounts, Watch};
 use tokenmill_core::pretokenize::{Sink, Splitter};
+use tokenmill_core::reference;
 use tokenmill_core::source::{InvalidUtf8, Limits, OnError, PlainText, Policy, Reader};
 use tokenmill_core::train::{Options, Ties, train_merges};
 
 const SEPARATOR: &[u8] = b"<|endoftext|>";
+/// Merges that a full recount can be asked for, and those of a vocab of 32,768.
+const FEW: usize = 30;
+const MANY: usize = 32_512;
 
 struct Ends(usize);
 
@@ -61,16 +65,31 @@ fn main() {
         let start = Instant::now();
         work();
         let seconds = start.elapsed().as_secs_f64();
-        println!("{name:10} {seconds:7.3} s {:8.0} MB/s", megabytes / seconds);
+        println!("{name:32} {seconds:9.3} s {:9.1} MB/s", megabytes / seconds);
     };
-    time("scan", &mut || {
+    let scan = |splitter: &Splitter| {
         let mut ends = Ends(0);
         splitter.split(&text, &mut ends).expect("splitting");
         black_box(ends.0);
+    };
+    let general =
+        Splitter::new(&format!("(?:{})", splitter.regex()), &[]).expect("the same regex in brackets");
+    time("split by the general engine", &mut || scan(&general));
+    time("split by the scanner", &mut || scan(&splitter));
+    time("read, split and count", &mut || drop(black_box(count(path, &splitter))));
+
+    let merge = |num_merges: usize, forget: f64| {
+        let options = Options { forget, ..Options::new(256 + num_merges, Ties::LowestIds) };
+        train_merges(&counts, &options, &Watch::default()).expect("training")
+    };
+    let pairs: Vec<(&[u8], u64)> = counts.iter().collect();
+    let recounted = reference::train(&pairs, 256 + FEW, Ties::LowestIds);
+    assert_eq!(merge(FEW, 0.2).triples, recounted, "merges differ from a full recount's");
+    assert_eq!(merge(MANY, 0.0).triples, merge(MANY, 0.2).triples, "forgetting pairs changed the merges");
+    time(&format!("{FEW} merges, counting all pairs"), &mut || {
+        drop(black_box(reference::train(&pairs, 256 + FEW, Ties::LowestIds)));
     });
-    time("count", &mut || drop(black_box(count(path, &splitter))));
-    time("merge", &mut || {
-        let options = Options::new(32_768, Ties::LowestIds);
-        drop(black_box(train_merges(&counts, &options, &Watch::default()).expect("training")));
-    });
+    time(&format!("{FEW} merges"), &mut || drop(black_box(merge(FEW, 0.2))));
+    time(&format!("{MANY} merges, forgetting no pair"), &mut || drop(black_box(merge(MANY, 0.0))));
+    time(&format!("{MANY} merges"), &mut || drop(black_box(merge(MANY, 0.2))));
 }

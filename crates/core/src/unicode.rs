@@ -93,6 +93,10 @@ impl Classes {
 
     /// Start, flags and length of the character that ends at `end`, which must not be 0.
     pub fn before(&self, text: &[u8], end: usize) -> (usize, u8, usize) {
+        let flags = self.ascii[text[end - 1] as usize];
+        if flags != NOT_ASCII {
+            return (end - 1, flags, 1);
+        }
         for len in (2..=4.min(end)).rev() {
             if let Some((code_point, n)) = decode(&text[end - len..end])
                 && n == len
@@ -100,8 +104,7 @@ impl Classes {
                 return (end - len, self.of(code_point), len);
             }
         }
-        let flags = self.ascii[text[end - 1] as usize];
-        (end - 1, if flags == NOT_ASCII { 0 } else { flags }, 1)
+        (end - 1, 0, 1)
     }
 }
 

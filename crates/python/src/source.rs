@@ -171,7 +171,7 @@ impl source::Source for Strings {
                     None => {
                         let kind = item.get_type().name().map_or_else(|_| "?".into(), |n| n.to_string());
                         let reason = format!("is a `{kind}`, not `str` or `bytes`");
-                        bad.push(BadRecord { record: self.number - first, reason });
+                        bad.push(BadRecord { record: self.number - first, reason, hint: None });
                     }
                 }
                 // Also for an empty or bad item, so that the place of a piece is its number.
@@ -266,7 +266,7 @@ impl ArrowStrings {
         let (mut pieces, mut bad) = (Vec::with_capacity(self.len), Vec::new());
         for index in 0..self.len {
             if is_null(index) {
-                bad.push(BadRecord { record: index as u64, reason: "is null".into() });
+                bad.push(BadRecord { record: index as u64, reason: "is null".into(), hint: None });
                 pieces.push(Piece::whole(0, 0));
                 continue;
             }

@@ -1,6 +1,7 @@
 """How commands speak: report lines on stdout, everything else on stderr, and exit codes.
 
-0 is done, 1 failed, 2 misused, 130 interrupted. No traceback reaches anybody who did not ask for debugging.
+0 is done, 1 failed, 2 misused, 130 interrupted. No traceback reaches anybody who did not ask for
+debugging.
 """
 
 import functools
@@ -35,7 +36,8 @@ def print_json(value: Mapping[str, object]) -> None:
 
 
 def set_up_logging(verbosity: int) -> None:
-    """Messages on stderr from the level that `LOG_LEVEL` or `-v`, `-vv` ask for; the chattier of the two wins."""
+    """Messages on stderr from the level that `LOG_LEVEL` or `-v`, `-vv` ask for; the chattier of
+    the two wins."""
     named = logging.getLevelNamesMapping().get(
         os.environ.get("LOG_LEVEL", "").upper(), logging.WARNING
     )

@@ -1,4 +1,5 @@
-"""`tokenmill demo`: train on text every Python has, its own standard library, and look at what came out."""
+"""`tokenmill demo`: train on text every Python has, its own standard library, and look at what came
+out."""
 
 import os
 import sysconfig
@@ -128,7 +129,8 @@ def show_sentence(tokenizer: "Tokenizer") -> None:
 
 
 def coloured(tokenizer: "Tokenizer", ids: list[int], between: str) -> "Text":
-    """The tokens of `ids`, neighbours in different colours; a line ends where the text has a line end."""
+    """The tokens of `ids`, neighbours in different colours; a line ends where the text has a line
+    end."""
     from rich.text import Text
 
     text = Text()

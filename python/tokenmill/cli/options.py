@@ -1,4 +1,5 @@
-"""Flags that several commands share. Defaults live in ReadOptions and TrainSettings; help text reads them there."""
+"""Flags that several commands share. Defaults live in ReadOptions and TrainSettings; help text
+reads them there."""
 
 import re
 from typing import Annotated
@@ -12,7 +13,8 @@ from tokenmill.train.settings import TrainSettings
 
 
 def help_text(text: str, default: object) -> str:
-    """What a flag does and what it is when not given. typer would put such defaults in brackets of its own."""
+    """What a flag does and what it is when not given. typer would put such defaults in brackets of
+    its own."""
     return f"{text} [default: {default}]"
 
 

@@ -2,9 +2,9 @@
 # (pyarrow has no types to be strict about)
 """Arrow IPC: one text column of a file or a stream, record batch after record batch.
 
-The two forms are told apart by their first bytes, not by their names: Hugging Face writes streams into `.arrow`
-files. A stream is read as it comes; the file form has its directory at the end, so what comes out of a pipe or a
-packed file goes to the disk first.
+The two forms are told apart by their first bytes, not by their names: Hugging Face writes streams
+into `.arrow` files. A stream is read as it comes; the file form has its directory at the end, so
+what comes out of a pipe or a packed file goes to the disk first.
 """
 
 from collections.abc import Iterator
@@ -86,8 +86,9 @@ def _open_stream(stream: "_Stream", name: str, field: str) -> OpenedSource:
 
 
 def _require_proper_end(stream: "_Stream", name: str) -> None:
-    """Arrow takes a cut between two batches for the end, and stops at an end marker in the middle. Both would
-    shorten the corpus in silence, so the marker must be there and nothing may follow it."""
+    """Arrow takes a cut between two batches for the end, and stops at an end marker in the middle.
+    Both would shorten the corpus in silence, so the marker must be there and nothing may follow it.
+    """
     reason = None
     if stream.last_bytes != _END_MARKER:
         reason = "it stops without an end marker"
@@ -98,7 +99,8 @@ def _require_proper_end(stream: "_Stream", name: str) -> None:
 
 
 class _Stream:
-    """A readable whose first bytes were looked at: gives them back, then reads on, and knows how far it is."""
+    """A readable whose first bytes were looked at: gives them back, then reads on, and knows how
+    far it is."""
 
     closed = False
 

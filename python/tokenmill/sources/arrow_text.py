@@ -2,8 +2,9 @@
 # (pyarrow has no types to be strict about)
 """Text columns of Arrow data as the plain buffers the core reads: validity, offsets, bytes.
 
-string, large_string and their binary twins pass as they are, without a copy; dictionaries and views are laid out
-plainly first. Anything else is refused by a message that says what the column holds and where the text is.
+string, large_string and their binary twins pass as they are, without a copy; dictionaries and views
+are laid out plainly first. Anything else is refused by a message that says what the column holds
+and where the text is.
 """
 
 from collections.abc import Iterable, Iterator
@@ -43,7 +44,8 @@ def _is_view(kind: pa.DataType) -> bool:
 
 
 def require_text_column(schema: Any, field: str, name: str) -> int:
-    """The index of the column `field`. SourceError if there is none, or two, or if it holds no text."""
+    """The index of the column `field`. SourceError if there is none, or two, or if it holds no
+    text."""
     found = schema.get_all_field_indices(field)
     with_text = [each.name for each in schema if is_text(each.type)]
     listed = ", ".join(f"`{each}`" for each in with_text)

@@ -1,9 +1,10 @@
 """Packed files as streams: gzip, bzip2 and zstd, any number of members or frames in a row.
 
-Every failure is a SourceError naming the file and how far into the packed bytes it was: a cut, a wrong checksum,
-bytes after the end that are no further member. gzip and bzip2 use Python's own decoders: pyarrow's refuses a
-bzip2 stream without content between two others, and loading pyarrow costs more memory than the counts of most
-corpora. zstd has no decoder in Python below 3.14, so pyarrow's it is (zstd_stream.py).
+Every failure is a SourceError naming the file and how far into the packed bytes it was: a cut, a
+wrong checksum, bytes after the end that are no further member. gzip and bzip2 use Python's own
+decoders: pyarrow's refuses a bzip2 stream without content between two others, and loading pyarrow
+costs more memory than the counts of most corpora. zstd has no decoder in Python below 3.14, so
+pyarrow's it is (zstd_stream.py).
 """
 
 import bz2

@@ -1,10 +1,12 @@
 """Python objects as sources: iterables of text, and everything that speaks Arrow's C interface.
 
-An iterable of str or bytes gives one document for each item; mappings, as Hugging Face datasets yield them, give
-the value under `field`. Tables (pyarrow, polars, pandas, duckdb, Hugging Face) give one document for each row of
-the column `field`, arrays and series one for each value, and their memory is read where it lies.
+An iterable of str or bytes gives one document for each item; mappings, as Hugging Face datasets
+yield them, give the value under `field`. Tables (pyarrow, polars, pandas, duckdb, Hugging Face)
+give one document for each row of the column `field`, arrays and series one for each value, and
+their memory is read where it lies.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -21,6 +23,9 @@ class Documents:
 
     texts: Iterable[str | bytes | Mapping[str, object]]
     name: str = "documents"
+    declared: bool = True
+    """Whether somebody said that these are documents; otherwise the first is looked at for being a
+    path."""
 
     @property
     def size_in_bytes(self) -> None:
@@ -28,7 +33,7 @@ class Documents:
 
     def open(self, options: ReadOptions, part: Part | None = None) -> OpenedSource:
         assert part is None, "an iterable has no parts"
-        texts = _fields(self.texts, options.field, self.name)
+        texts = _fields(self.texts, options.field, self.name, declared=self.declared)
         return OpenedSource(_core.Source.strings(texts, name=self.name))
 
 
@@ -39,8 +44,15 @@ def documents(texts: Iterable[str | bytes], *, name: str = "documents") -> Docum
     return Documents(texts, name)
 
 
-def _fields(texts: Iterable[Any], field: str, name: str) -> Iterator[str | bytes]:
+def _fields(
+    texts: Iterable[Any], field: str, name: str, *, declared: bool
+) -> Iterator[str | bytes]:
     for index, text in enumerate(texts):
+        if index == 0 and not declared and _names_a_file(text):
+            raise SourceError(
+                f"the first item of `{name}` is `{text}`, which is the path of a file",
+                "paths go into a list; wrap documents in `tm.documents(...)`",
+            )
         if not isinstance(text, Mapping):
             yield text
             continue
@@ -51,9 +63,17 @@ def _fields(texts: Iterable[Any], field: str, name: str) -> Iterator[str | bytes
         yield row[field]
 
 
+def _names_a_file(text: object) -> bool:
+    """Whether training on `text` would most likely be training on a file's name."""
+    if isinstance(text, os.PathLike):
+        return True
+    return isinstance(text, str) and len(text) < 1024 and "\0" not in text and os.path.exists(text)
+
+
 @dataclass(frozen=True)
 class ArrowTable:
-    """Anything with `__arrow_c_stream__` or `__arrow_c_array__`: a table, a batch, a series, an array."""
+    """Anything with `__arrow_c_stream__` or `__arrow_c_array__`: a table, a batch, a series, an
+    array."""
 
     table: object
     name: str

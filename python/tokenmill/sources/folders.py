@@ -1,4 +1,5 @@
-"""Folders: every text file below, sorted by path, and Hugging Face's saved datasets in their own order."""
+"""Folders: every text file below, sorted by path, and Hugging Face's saved datasets in their own
+order."""
 
 import json
 import os
@@ -20,7 +21,8 @@ class FolderListing:
 
 
 def walk_folder(folder: Path, given: Format | None = None) -> FolderListing:
-    """All visible text files under `folder`, links followed. With a `given` format every visible file counts."""
+    """All visible text files under `folder`, links followed. With a `given` format every visible
+    file counts."""
     listing = FolderListing()
     _walk(folder, given, listing, set())
     return listing
@@ -36,7 +38,8 @@ def _walk(folder: Path, given: Format | None, listing: FolderListing, entered: s
         return
     if "dataset_dict.json" in names:
         raise _several_splits(folder)
-    # Sorted as whole paths, like the shell sorts them: a folder's place is that of its name with a slash.
+    # Sorted as whole paths, like the shell sorts them: a folder's place is that of its name with a
+    # slash.
     paths = {name: folder / name for name in names if not is_invisible(name)}
     for name in sorted(paths, key=lambda name: name + "/" if paths[name].is_dir() else name):
         if paths[name].is_dir():

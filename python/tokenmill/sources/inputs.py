@@ -1,9 +1,10 @@
 """From what people name to a list of sources, in the order they named it.
 
-A `str` or `Path` is a file, a folder, a glob or `-` for standard input, and so is each `str` or `Path` of a list.
-Folders and globs are sorted by path; hidden files and those still being written (`.part`, `.partial`) are
-invisible. Everything else that can be iterated over is documents: a generator of str, a list of bytes, a table.
-A list of str that are documents themselves goes through `tm.documents(...)`.
+A `str` or `Path` is a file, a folder, a glob or `-` for standard input, and so is each `str` or
+`Path` of a list. Folders and globs are sorted by path; hidden files and those still being written
+(`.part`, `.partial`) are invisible. Everything else that can be iterated over is documents: a
+generator of str, a list of bytes, a table. A list of str that are documents themselves goes through
+`tm.documents(...)`.
 """
 
 import glob
@@ -53,12 +54,25 @@ log = logging.getLogger("tokenmill")
 
 
 def find_inputs(inputs: object, options: ReadOptions) -> list[TextSource]:
-    """The sources that `inputs` names. Nothing is opened yet; what is missing or cannot be told is an error."""
-    if isinstance(inputs, (str, os.PathLike)):
-        return list(_from_address(cast("str | os.PathLike[str]", inputs), options))
+    """The sources that `inputs` names. Nothing is opened yet; what is missing or cannot be told is
+    an error."""
     if isinstance(inputs, (list, tuple)):
-        return _from_list(cast("list[object] | tuple[object, ...]", inputs), options)
-    return [_from_object(inputs, options)]
+        sources = _from_list(cast("list[object] | tuple[object, ...]", inputs), options)
+    elif isinstance(inputs, (str, os.PathLike)):
+        sources = list(_from_address(cast("str | os.PathLike[str]", inputs), options))
+    else:
+        sources = [_from_object(inputs, options)]
+    _warn_of_repeats(sources)
+    return sources
+
+
+def _warn_of_repeats(sources: Iterable[TextSource]) -> None:
+    seen: set[Path] = set()
+    for source in sources:
+        if isinstance(source, InputFile):
+            if source.path in seen:
+                log.warning("`%s` is named twice and will be read twice", source.path)
+            seen.add(source.path)
 
 
 def _from_list(items: list[object] | tuple[object, ...], options: ReadOptions) -> list[TextSource]:
@@ -90,8 +104,10 @@ def _from_object(value: object, options: ReadOptions) -> TextSource:
             "the input is a mapping, which is neither a path nor documents",
             "for pretoken counts pass `counts=tm.PretokenCounts.from_dict(...)`",
         )
+    if isinstance(value, (set, frozenset)):
+        raise ConfigError("the input is a set, which has no order", "pass a list")
     if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
-        return Documents(cast("Iterable[str | bytes]", value), name)
+        return Documents(cast("Iterable[str | bytes]", value), name, declared=False)
     raise ConfigError(
         f"cannot read text from `{name}`",
         "pass a path, a list of paths, an iterable of str, or a table",
@@ -174,7 +190,8 @@ def _from_glob(pattern: str, options: ReadOptions) -> Iterator[TextSource]:
         visible = choose_shards(visible, options.shards, pattern)
     for path in sorted(visible, key=lambda path: f"{path}/" if path.is_dir() else str(path)):
         if path.is_dir():
-            # `**` names every folder and, by itself, all they hold: walking them would read files twice.
+            # `**` names every folder and, by itself, all they hold: walking them would read files
+            # twice.
             if "**" not in pattern:
                 yield from _from_folder(path, replace(options, shards=None))
             continue

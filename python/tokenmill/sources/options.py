@@ -1,4 +1,5 @@
-"""How inputs are read: one frozen record of every choice, with the defaults everybody else refers to."""
+"""How inputs are read: one frozen record of every choice, with the defaults everybody else refers
+to."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -35,9 +36,11 @@ class ReadOptions:
     separator: str | bytes = "<|endoftext|>"
     """What stands between the documents of a plain text."""
     input_format: str | None = None
-    """`txt`, `jsonl`, `parquet` or `arrow`, with or without `.gz`, `.zst`, `.bz2`; `None` goes by the file name."""
+    """`txt`, `jsonl`, `parquet` or `arrow`, with or without `.gz`, `.zst`, `.bz2`; `None` goes by
+    the file name."""
     shards: str | None = None
-    """Which numbered files of each folder or glob to read, as `..8`, `3,5,9`, `-1`; `None` reads all."""
+    """Which numbered files of each folder or glob to read, as `..8`, `3,5,9`, `-1`; `None` reads
+    all."""
     doc_cap: int | None = None
     """Documents are cut after this many characters."""
     max_chars: int | None = None
@@ -47,7 +50,8 @@ class ReadOptions:
     on_error: str = "fail"
     """What a broken line, a missing field or a null does: `fail`, or `skip` and count it."""
     invalid_utf8: str = "error"
-    """What a byte outside UTF-8 does: `error`, `replace` by U+FFFD and count it, `keep` as it is."""
+    """What a byte outside UTF-8 does: `error`, `replace` by U+FFFD and count it, `keep` as it is.
+    """
 
     def __post_init__(self) -> None:
         if not self.separator:
@@ -77,7 +81,8 @@ class ReadOptions:
 
     @classmethod
     def from_keywords(cls, keywords: Mapping[str, object]) -> "ReadOptions":
-        """Options from keyword arguments; an unknown one is a TypeError that knows the nearest name."""
+        """Options from keyword arguments; an unknown one is a TypeError that knows the nearest
+        name."""
         known = [each.name for each in fields(cls)]
         for name in keywords:
             if name not in known:

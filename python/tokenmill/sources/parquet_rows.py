@@ -1,6 +1,7 @@
 # pyright: basic
 # (pyarrow has no types to be strict about)
-"""Parquet: one text column, a few megabytes of rows at a time, so that no row group is ever held whole."""
+"""Parquet: one text column, a few megabytes of rows at a time, so that no row group is ever held
+whole."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +35,8 @@ def open_parquet(file: Path | IO[bytes], name: str, field: str, part: Part | Non
 
 
 def parquet_parts(file: Path, part_bytes: int) -> list[Part]:
-    """Runs of row groups of about `part_bytes` packed bytes each."""
+    """Runs of row groups of about `part_bytes` packed bytes each; none if the file has no row
+    groups."""
     with _open(file, str(file)) as parquet:
         sizes = [_stored_bytes(parquet.metadata, index) for index in range(parquet.num_row_groups)]
     parts: list[Part] = []
@@ -49,7 +51,8 @@ def parquet_parts(file: Path, part_bytes: int) -> list[Part]:
 
 def _open(file: Path | IO[bytes], name: str) -> pq.ParquetFile:
     try:
-        # Without pre_buffer pages are read as they are needed: 4 GB/s either way, and no row group in memory.
+        # Without pre_buffer pages are read as they are needed: 4 GB/s either way, and no row group
+        # in memory.
         return pq.ParquetFile(
             file, pre_buffer=False, buffer_size=BUFFER_BYTES, page_checksum_verification=True
         )

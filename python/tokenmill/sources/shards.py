@@ -1,4 +1,5 @@
-"""Numbered shards: `..8`, `3,5,9`, `2..5`, `-1` choose files of a folder by the number in their names."""
+"""Numbered shards: `..8`, `3,5,9`, `2..5`, `-1` choose files of a folder by the number in their
+names."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,8 @@ _NUMBER = re.compile(r"(\d+)(?=-of-\d+)|(\d+)(?!.*\d)")
 
 
 class ShardRange(NamedTuple):
-    """From `start` up to but without `end`, each `None` where the range is open; or the one number `start`."""
+    """From `start` up to but without `end`, each `None` where the range is open; or the one number
+    `start`."""
 
     start: int | None
     end: int | None
@@ -21,7 +23,8 @@ class ShardRange(NamedTuple):
 
 
 def parse_shards(text: str) -> list[ShardRange]:
-    """The parts of `..8`, `3,5,9`, `2..5,-1`. An end is exclusive; a negative number counts from the last shard."""
+    """The parts of `..8`, `3,5,9`, `2..5,-1`. An end is exclusive; a negative number counts from
+    the last shard."""
     ranges: list[ShardRange] = []
     for part in text.split(","):
         match = _PART.fullmatch(part.strip())
@@ -36,7 +39,8 @@ def parse_shards(text: str) -> list[ShardRange]:
 
 
 def shard_number(path: Path) -> int | None:
-    """The number in a file name: the one before `-of-`, else the last one. `shard_00012.parquet` is 12."""
+    """The number in a file name: the one before `-of-`, else the last one. `shard_00012.parquet` is
+    12."""
     match = _NUMBER.search(stem_of_name(path.name))
     return int(match[0]) if match else None
 
@@ -59,12 +63,14 @@ def choose_shards(files: Sequence[Path], text: str, where: str) -> list[Path]:
 
 
 def chosen_numbers(present: Sequence[int], text: str, where: str) -> list[int]:
-    """The numbers that `text` names out of `present` (ascending), sorted. One that is not there is an error."""
+    """The numbers that `text` names out of `present` (ascending), sorted. One that is not there is
+    an error."""
     chosen: set[int] = set()
     for start, end, is_range in parse_shards(text):
         low = _from_end(start or 0, present, text, where)
         if is_range and end is None:
-            # An open end stops with what is there; an end somebody wrote must be there as far as it says.
+            # An open end stops with what is there; an end somebody wrote must be there as far as it
+            # says.
             chosen.update(number for number in present if number >= low)
             continue
         high = low + 1 if end is None else _from_end(end, present, text, where)

@@ -1,7 +1,7 @@
 """TextSource: anything that can be opened as documents, whole or in parts.
 
-A source is a description until it is opened: listing a thousand files opens none of them. What opening gives is
-read once, in order, by the core's worker threads.
+A source is a description until it is opened: listing a thousand files opens none of them. What
+opening gives is read once, in order, by the core's worker threads.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,8 @@ from tokenmill.sources.options import ReadOptions
 
 
 class Part(NamedTuple):
-    """A range of a source: of bytes in plain text and JSON lines, of row groups in Parquet; `end` is exclusive."""
+    """A range of a source: of bytes in plain text and JSON lines, of row groups in Parquet; `end`
+    is exclusive."""
 
     start: int
     end: int
@@ -26,7 +27,8 @@ class OpenedSource:
 
     documents: _core.Source
     position: Callable[[], int] | None = None
-    """Bytes of the input consumed so far; `None` where they are the text bytes themselves, or unknown."""
+    """Bytes of the input consumed so far; `None` where they are the text bytes themselves, or
+    unknown."""
     closers: list[Callable[[], None]] = field(default_factory=list)
 
     def close(self) -> None:

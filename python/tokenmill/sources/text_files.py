@@ -1,6 +1,7 @@
 """Files and streams as sources, whatever their format and packing.
 
-A plain `.txt` or `.jsonl` goes to the core by its path, so that Rust reads it and no Python is in the loop.
+A plain `.txt` or `.jsonl` goes to the core by its path, so that Rust reads it and no Python is in
+the loop.
 """
 
 from dataclasses import dataclass
@@ -58,14 +59,15 @@ class InputFile:
         return opened
 
     def parts(self, options: ReadOptions, part_bytes: int) -> list[Part | None]:
-        """Ranges of about `part_bytes` that together are the file, or `[None]` where it must be read whole."""
+        """Ranges of about `part_bytes` that together are the file, or `[None]` where it must be
+        read whole."""
         kind, compression = self.format
         if compression is not None or self.size_in_bytes <= part_bytes:
             return [None]
         if kind == "parquet":
             from tokenmill.sources.parquet_rows import parquet_parts
 
-            return list(parquet_parts(self.path, part_bytes))
+            return list(parquet_parts(self.path, part_bytes)) or [None]
         if kind == "jsonl" or (kind == "txt" and not overlaps_itself(options.separator_bytes)):
             return list(_byte_ranges(self.size_in_bytes, part_bytes))
         return [None]
@@ -105,8 +107,9 @@ class InputStream:
 
 
 def overlaps_itself(separator: bytes) -> bool:
-    """Whether two occurrences can share bytes, as in `aa` or a blank line's `\\n\\n`. Where a document starts then
-    depends on everything before it, so such a text cannot be entered in the middle."""
+    """Whether two occurrences can share bytes, as in `aa` or a blank line's `\\n\\n`. Where a
+    document starts then depends on everything before it, so such a text cannot be entered in the
+    middle."""
     return any(separator[:length] == separator[-length:] for length in range(1, len(separator)))
 
 

@@ -1,8 +1,8 @@
 """Files on this machine: look at them, hash them, and write them so that they are whole or absent.
 
-Every write goes to a hidden temporary neighbour first, is flushed to the disk, and takes its final name by a
-rename; a crash, a full disk or Ctrl-C leaves the final name as it was. Temporary names start with a dot, so
-no listing of ours ever sees them.
+Every write goes to a hidden temporary neighbour first, is flushed to the disk, and takes its final
+name by a rename; a crash, a full disk or Ctrl-C leaves the final name as it was. Temporary names
+start with a dot, so no listing of ours ever sees them.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def local_path(address: str | os.PathLike[str]) -> Path:
-    """The local path that `address` names. Every address enters here: when object stores come, they branch off
-    at this line."""
+    """The local path that `address` names. Every address enters here: when object stores come, they
+    branch off at this line."""
     text = os.fspath(address)
     scheme, found, _ = text.partition("://")
     if found and scheme.isalnum():
@@ -89,7 +89,8 @@ def _nearest_neighbour(path: Path) -> str | None:
 
 
 def sha256_of(path: Path, *, stop: Callable[[], bool] = lambda: False) -> str:
-    """The sha256 of the file's bytes, in hex. `stop` is asked between blocks; InterruptedError when it says yes."""
+    """The sha256 of the file's bytes, in hex. `stop` is asked between blocks; InterruptedError when
+    it says yes."""
     digest = hashlib.sha256()
     try:
         with open(path, "rb", buffering=0) as file:
@@ -135,7 +136,8 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 
 @contextlib.contextmanager
 def write_folder_atomically(folder: str | os.PathLike[str]) -> Generator[Path]:
-    """An empty folder to fill; it becomes `folder` when the block ends well, and vanishes otherwise.
+    """An empty folder to fill; it becomes `folder` when the block ends well, and vanishes
+    otherwise.
 
     A `folder` that is there already is replaced as a whole, and only then: callers ask before."""
     final = local_path(folder)
@@ -159,7 +161,8 @@ def _replace_folder(filling: Path, final: Path) -> None:
     if not final.exists():
         os.rename(filling, final)
         return
-    # A folder cannot be renamed onto a filled one: step the old one aside, and back if the new one fails.
+    # A folder cannot be renamed onto a filled one: step the old one aside, and back if the new one
+    # fails.
     aside = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".replaced", dir=final.parent))
     os.rename(final, aside / final.name)
     try:
@@ -172,8 +175,8 @@ def _replace_folder(filling: Path, final: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove `folder` with all it holds. It is renamed first, so that a crash half-way leaves no folder that
-    looks like work to resume."""
+    """Remove `folder` with all it holds. It is renamed first, so that a crash half-way leaves no
+    folder that looks like work to resume."""
     doomed = folder.with_name(f".{folder.name}.removed-{os.getpid()}")
     try:
         os.rename(folder, doomed)
@@ -218,7 +221,8 @@ def _clean_errors(final: Path) -> Generator[None]:
 
 
 def _umask() -> int:
-    # The only portable way to read it is to set it; temporary files are born 0600 and must not stay so.
+    # The only portable way to read it is to set it; temporary files are born 0600 and must not stay
+    # so.
     current = os.umask(0)
     os.umask(current)
     return current

@@ -1,8 +1,8 @@
 """Count pretokens: documents in, PretokenCounts out.
 
-Counts add up, and without limits no step looks at more than one document, so threads, chunks, the order of files
-and interruptions never show in the result. With `out`, work goes unit by unit and can be resumed; without, one
-pass through memory, and no file is written.
+Counts add up, and without limits no step looks at more than one document, so threads, chunks, the
+order of files and interruptions never show in the result. With `out`, work goes unit by unit and
+can be resumed; without, one pass through memory, and no file is written.
 """
 
 import os
@@ -41,11 +41,11 @@ def count(
 ) -> PretokenCounts:
     """Count the pretokens of every document of `inputs`.
 
-    `inputs` is a path, glob, folder or `-`, a list of these, an iterable of documents, or a table; `read` takes the
-    fields of ReadOptions. `min_count` drops rarer pretokens and marks the counts as cut. With `out` the counts are
-    also saved there: an interrupted run goes on where it stopped, a finished one with the same settings is loaded,
-    one with other settings is refused unless `force`. The result does not depend on `threads`, `unit_bytes` or
-    `block_bytes`.
+    `inputs` is a path, glob, folder or `-`, a list of these, an iterable of documents, or a table;
+    `read` takes the fields of ReadOptions. `min_count` drops rarer pretokens and marks the counts
+    as cut. With `out` the counts are also saved there: an interrupted run goes on where it stopped,
+    a finished one with the same settings is loaded, one with other settings is refused unless
+    `force`. The result does not depend on `threads`, `unit_bytes` or `block_bytes`.
 
     >>> count(iter(["low lower", "low"]), pattern="gpt2").to_dict()
     {b' lower': 1, b'low': 2}
@@ -79,7 +79,8 @@ def prepare_count(
     block_bytes: int = BLOCK_BYTES,
     **read: Unpack[ReadKeywords],
 ) -> "CountRun":
-    """A count checked and ready to run, or to be asked for its plan. The arguments are those of `count`."""
+    """A count checked and ready to run, or to be asked for its plan. The arguments are those of
+    `count`."""
     require_whole_number("min count", min_count, 1)
     options = ReadOptions.from_keywords(read)
     sources = find_inputs(inputs, options)
@@ -121,7 +122,8 @@ class CountRun:
             meter.end()
 
     def _finished(self) -> PretokenCounts | None:
-        """The counts at `out` if they are what this run would make. ConfigError if they are something else."""
+        """The counts at `out` if they are what this run would make. ConfigError if they are
+        something else."""
         assert self.out is not None
         if self.out.is_dir():
             raise ConfigError(f"`{self.out}` is a folder, but counts are a file")
@@ -131,9 +133,10 @@ class CountRun:
 
         origin = replace(self.job.origin, min_count=self.min_count)
         there = read_origin(self.out)
-        if there is not None and replace(there, inputs=()) == replace(origin, inputs=()):
+        if there is not None and there.without_inputs() == origin.without_inputs():
             recorded = [each.as_json() for each in there.inputs]
-            if same_inputs(recorded, origin.inputs, ordered=self.job.options.has_limit):
+            ordered = self.job.options.has_limit
+            if same_inputs(recorded, there.inputs_unread, origin.inputs, ordered=ordered):
                 return load_counts(self.out)
         made = "by something else" if there is None else "from other text or with other settings"
         raise ConfigError(

@@ -1,7 +1,7 @@
 """One count under way: sources in, counts out, in one pass or unit by unit.
 
-Units are counted in order, each by all threads, so that limits carry over from one to the next and an interrupted
-run has a clean front: everything before it is done.
+Units are counted in order, each by all threads, so that limits carry over from one to the next and
+an interrupted run has a clean front: everything before it is done.
 """
 
 import contextlib
@@ -64,7 +64,8 @@ class CountJob:
     def run(
         self, out: Path | None, meter: Meter
     ) -> Generator[tuple[PretokenCounts, WorkFolder | None]]:
-        """Count. With an `out`, units go to its work folder, which stays until the caller removes it."""
+        """Count. With an `out`, units go to its work folder, which stays until the caller removes
+        it."""
         files = [source for source in self.sources if isinstance(source, InputFile)]
         if out is None or len(files) < len(self.sources):
             # What is not a file cannot be read a second time, so there is nothing to resume.
@@ -73,8 +74,10 @@ class CountJob:
         hashes = BackgroundHashes(self.origin.inputs)
         try:
             with WorkFolder(out) as work:
-                counts = self._in_units(files, work, meter)
-                counts.origin = replace(counts.origin, inputs=hashes.result())
+                counts = self._in_units(files, work, hashes, meter)
+                counts.origin = replace(
+                    counts.origin, inputs=hashes.result()[: len(counts.origin.inputs)]
+                )
                 yield counts, work
         finally:
             hashes.cancel()
@@ -94,7 +97,10 @@ class CountJob:
             counted = reference.count_pretokens(documents, split, specials)
         reading.require_unchanged()
         report = ReadReport(
-            **reader.report, skipped=reader.skipped, limit_reached=reader.limit_reached
+            inputs=reading.num_inputs,
+            **reader.report,
+            skipped=reader.skipped,
+            limit_reached=reader.limit_reached,
         )
         counts = _core.Counts.from_mapping(counted)
         yield self._finish(counts, report, time.perf_counter() - started), None
@@ -106,10 +112,10 @@ class CountJob:
         return self._finish(result.counts, result.report, time.perf_counter() - started)
 
     def _in_units(
-        self, files: Sequence[InputFile], work: WorkFolder, meter: Meter
+        self, files: Sequence[InputFile], work: WorkFolder, hashes: BackgroundHashes, meter: Meter
     ) -> PretokenCounts:
         started = time.perf_counter()
-        settings = {**replace(self.origin, inputs=()).as_json(), "version": _core.__version__}
+        settings = {**self.origin.without_inputs().as_json(), "version": _core.__version__}
         units = plan_units(files, self.options, settings, self.unit_bytes)
         work.begin(plan_as_json(units, settings), units)
         tally = UnitTally(sum(unit.size_in_bytes for unit in units))
@@ -123,6 +129,7 @@ class CountJob:
                 result = self._count_unit(unit, tally, meter)
                 work.save(unit, result)
             tally.add(unit, result)
+            hashes.want(tally.report.inputs)
             if result.report.limit_reached:
                 break
         return self._finish(tally.counts(), tally.report, time.perf_counter() - started)
@@ -138,6 +145,7 @@ class CountJob:
         reader = new_reader(self.options, tally.report.chars, tally.report.bytes, self.block_bytes)
         reading.count_with(counter, reader)
         report = ReadReport(
+            inputs=reading.num_inputs,
             **reader.report,
             **counter.report,
             skipped=reader.skipped,
@@ -155,7 +163,8 @@ class CountJob:
             for pretoken, occurrences in counts.most_common(20):
                 log.debug("pretoken %r occurs %s times", pretoken, f"{occurrences:,}")
         report.seconds = seconds
-        result = PretokenCounts(counts, self.origin)
+        origin = self.origin.having_read(report.inputs) if report.limit_reached else self.origin
+        result = PretokenCounts(counts, origin)
         result.report = report
         return result
 
@@ -167,7 +176,8 @@ class UnitTally:
         self.total_bytes = total_bytes
         self.report = ReadReport()
         self._done_bytes = 0
-        # Sums of 1, 2, 4 … units, largest first: each unit is added log(n) times instead of n times.
+        # Sums of 1, 2, 4 … units, largest first: each unit is added log(n) times instead of n
+        # times.
         self._sums: list[tuple[int, _core.Counts]] = []
 
     def before(self) -> tuple[int, int]:
@@ -188,7 +198,12 @@ class UnitTally:
         self._sums.append((units, counts))
 
     def counts(self) -> _core.Counts:
-        total = _core.Counts.from_mapping({})
-        for _, counts in reversed(self._sums):
-            total = total.add(counts)
+        """The sum of all, once: the parts are let go on the way, so that memory holds each pretoken
+        once or twice."""
+        if not self._sums:
+            return _core.Counts.from_mapping({})
+        _, total = self._sums.pop()
+        while self._sums:
+            _, counts = self._sums.pop()
+            total = counts.add(total)
         return total

@@ -1,7 +1,7 @@
 """PretokenCounts: how often each pretoken occurred, and where that is known from.
 
-Counts add up: counting two shards and adding equals counting both at once. Resuming, cluster counting and
-counting in somebody else's database rest on that.
+Counts add up: counting two shards and adding equals counting both at once. Resuming, cluster
+counting and counting in somebody else's database rest on that.
 """
 
 import hashlib
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 class PretokenCounts:
-    """Pretoken → occurrences, exact to 2**64 - 1, with the pattern and special tokens that cut them.
+    """Pretoken → occurrences, exact to 2**64 - 1, with the pattern and special tokens that cut
+    them.
 
     >>> counts = PretokenCounts.from_dict({b"low": 5, b" lower": 2}, pattern="gpt2")
     >>> (counts + counts).to_dict()
@@ -49,7 +50,8 @@ class PretokenCounts:
         pattern: str = "gpt4",
         special_tokens: Sequence[str] = ("<|endoftext|>",),
     ) -> "PretokenCounts":
-        """From a mapping, which says nothing about the pattern that made it: that is up to the caller."""
+        """From a mapping, which says nothing about the pattern that made it: that is up to the
+        caller."""
         spelled = {_spelling(pretoken): count for pretoken, count in counts.items()}
         return PretokenCounts(
             _core.Counts.from_mapping(spelled), described(pattern, special_tokens)
@@ -59,7 +61,8 @@ class PretokenCounts:
     def load(path: str | os.PathLike[str], *, pattern: str | None = None) -> "PretokenCounts":
         """From a Parquet file with columns `pretoken` and `count`.
 
-        Files written elsewhere carry no description and need `pattern`; for files of ours it must agree."""
+        Files written elsewhere carry no description and need `pattern`; for files of ours it must
+        agree."""
         from tokenmill.train.counts_file import load_counts
 
         return load_counts(path, pattern)
@@ -106,7 +109,8 @@ class PretokenCounts:
         return self._counts.most_common(n)
 
     def at_least(self, min_count: int) -> "PretokenCounts":
-        """Without the pretokens that occur fewer than `min_count` times; the result is marked as cut."""
+        """Without the pretokens that occur fewer than `min_count` times; the result is marked as
+        cut."""
         if min_count <= 1:
             return self
         origin = replace(self.origin, min_count=max(min_count, self.origin.min_count))
@@ -126,7 +130,8 @@ class PretokenCounts:
         return digest.hexdigest()
 
     def __add__(self, other: "PretokenCounts") -> "PretokenCounts":
-        """FormatError naming both if the two were cut by different patterns, special tokens or Unicode tables."""
+        """FormatError naming both if the two were cut by different patterns, special tokens or
+        Unicode tables."""
         if not isinstance(other, PretokenCounts):  # pyright: ignore[reportUnnecessaryIsInstance]
             return NotImplemented
         self.origin.require_same_split(other.origin, self._name(), other._name())
@@ -169,7 +174,8 @@ def described(
     inputs: Sequence[InputRecord] = (),
     read: Mapping[str, object] | None = None,
 ) -> Origin:
-    """An origin with the pattern by its name where it has one. ConfigError for a bad pattern or special token."""
+    """An origin with the pattern by its name where it has one. ConfigError for a bad pattern or
+    special token."""
     specials = normalise_special_tokens(special_tokens) or ()
     check_pattern_name(pattern)
     check_special_tokens(specials)
@@ -193,5 +199,6 @@ def _joined(one: Origin, other: Origin) -> Origin:
         special_tokens=other.special_tokens if one.special_tokens is None else one.special_tokens,
         read=read,
         inputs=(*one.inputs, *other.inputs),
+        inputs_unread=one.inputs_unread + other.inputs_unread,
         min_count=max(one.min_count, other.min_count),
     )

@@ -2,8 +2,8 @@
 # (pyarrow has no types to be strict about)
 """Counts on disk: Parquet with `pretoken: binary, count: uint64`, sorted by pretoken.
 
-Anything that writes Parquet can make such a file; ours carry a description under one metadata key, so that counts
-of different patterns never meet unnoticed.
+Anything that writes Parquet can make such a file; ours carry a description under one metadata key,
+so that counts of different patterns never meet unnoticed.
 """
 
 import json

@@ -15,7 +15,8 @@ class Layout(NamedTuple):
 
 
 def lay_out(learned: LearnedMerges, settings: TrainSettings) -> Layout:
-    """Put the special tokens where the settings want them; bytes come before learned tokens, without holes."""
+    """Put the special tokens where the settings want them; bytes come before learned tokens,
+    without holes."""
     specials = settings.all_special_tokens
     first = {"first": 0, "after-bytes": NUM_BYTES, "last": len(learned.tokens)}[
         settings.special_placement

@@ -1,7 +1,8 @@
 """Train: text or counts in, Tokenizer out.
 
-Counting and merging are two phases; each can run alone. What comes out depends on the text and on the settings,
-never on threads, the order of files (unless limits cut the text), the engine or an interruption.
+Counting and merging are two phases; each can run alone. What comes out depends on the text and on
+the settings, never on threads, the order of files (unless limits cut the text), the engine or an
+interruption.
 """
 
 import os
@@ -49,12 +50,13 @@ def train(
 ) -> Tokenizer:
     """Learn a tokenizer from the documents of `inputs`, or from `counts` made earlier.
 
-    `inputs` is a path, glob, folder or `-`, a list of these, an iterable of documents, or a table; `read` takes the
-    fields of ReadOptions. What is left out comes from `profile` (`gpt4`, `nanochat`, `cs336`), else from
-    TrainSettings: 32,768 ids, pattern `gpt4`, `<|endoftext|>` last. Too little text gives a smaller vocab, and the
-    report in `Tokenizer.training` says why. With `out` the tokenizer is also saved there: an interrupted run goes
-    on where it stopped, a finished one with the same settings is loaded, one with other settings is refused unless
-    `force`. The result does not depend on `threads` or `engine`.
+    `inputs` is a path, glob, folder or `-`, a list of these, an iterable of documents, or a table;
+    `read` takes the fields of ReadOptions. What is left out comes from `profile` (`gpt4`,
+    `nanochat`, `cs336`), else from TrainSettings: 32,768 ids, pattern `gpt4`, `<|endoftext|>` last.
+    Too little text gives a smaller vocab, and the report in `Tokenizer.training` says why. With
+    `out` the tokenizer is also saved there: an interrupted run goes on where it stopped, a finished
+    one with the same settings is loaded, one with other settings is refused unless `force`. The
+    result does not depend on `threads` or `engine`.
 
     >>> tokenizer = train(iter(["low low lower lowest"]), vocab_size=260, pattern="gpt2")
     >>> [tokenizer.token_bytes(i) for i in tokenizer.encode("lower")]
@@ -101,7 +103,8 @@ def prepare_training(
     progress: ProgressChoice = None,
     **read: Unpack[ReadKeywords],
 ) -> TrainingRun:
-    """A training checked and ready to run, or to be asked for its plan. The arguments are those of `train`."""
+    """A training checked and ready to run, or to be asked for its plan. The arguments are those of
+    `train`."""
     require_one_of("engine", engine, ENGINES)
     chosen = {
         "vocab_size": vocab_size,
@@ -126,7 +129,8 @@ def _load_counts(
     counts: PretokenCounts | str | os.PathLike[str] | None,
     pattern: str | None,
 ) -> PretokenCounts | None:
-    """The counts to start from, `None` to start from inputs. ConfigError unless exactly one is given."""
+    """The counts to start from, `None` to start from inputs. ConfigError unless exactly one is
+    given."""
     if isinstance(inputs, PretokenCounts):
         raise ConfigError("the input is counts, not text", "pass them as `counts=`")
     if (inputs is None) == (counts is None):
@@ -146,7 +150,8 @@ def resolve(
     profile: str | None,
     counts: PretokenCounts | None = None,
 ) -> tuple[TrainSettings, ReadOptions]:
-    """Settings and read options: what the caller chose, else the profile's, else the counts', else the default."""
+    """Settings and read options: what the caller chose, else the profile's, else the counts', else
+    the default."""
     values = dict(profile_values(profile))
     values |= {name: value for name, value in chosen.items() if value is not None}
     values |= read

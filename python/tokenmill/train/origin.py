@@ -1,9 +1,10 @@
 """Where counts come from: pattern, special tokens, limits and the identity of every input.
 
-Two results made from the same origin are the same, so this is what `--out` compares before it says "already
-done". An input is known by its bytes, not by its name or its date.
+Two results made from the same origin are the same, so this is what `--out` compares before it says
+"already done". An input is known by its bytes, not by its name or its date.
 """
 
+import queue
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,8 @@ from tokenmill.storage.files import file_state, sha256_of
 
 @dataclass(frozen=True)
 class InputRecord:
-    """One input. `sha256` is unknown until somebody needs it, and for ever if the input was no file."""
+    """One input. `sha256` is unknown until somebody needs it, and for ever if the input was no
+    file."""
 
     name: str
     num_bytes: int | None
@@ -60,8 +62,11 @@ class Origin:
     """`None` if nobody knows which were cut out: counts from elsewhere."""
     unicode_version: str = _core.UNICODE_VERSION
     read: Mapping[str, object] | None = None
-    """Read options, as they go into a manifest; `None` if the counts did not come from documents."""
+    """Read options, as they go into a manifest; `None` if the counts did not come from documents.
+    """
     inputs: tuple[InputRecord, ...] = ()
+    inputs_unread: int = 0
+    """Inputs that followed, but that a limit left unread."""
     min_count: int = 1
     """Pretokens that occurred fewer times were dropped: above 1 the counts are cut."""
 
@@ -72,6 +77,7 @@ class Origin:
             "unicode_version": self.unicode_version,
             "read": None if self.read is None else dict(self.read),
             "inputs": [each.as_json() for each in self.inputs],
+            "inputs_unread": self.inputs_unread,
             "min_count": self.min_count,
         }
 
@@ -88,10 +94,22 @@ class Origin:
                 unicode_version=str(value["unicode_version"]),
                 read=value["read"],
                 inputs=tuple(InputRecord.from_json(each) for each in value["inputs"]),
+                inputs_unread=int(value["inputs_unread"]),
                 min_count=int(value["min_count"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FormatError(f"the description of the counts lacks or garbles {error}") from error
+
+    def without_inputs(self) -> "Origin":
+        """The settings alone."""
+        return replace(self, inputs=(), inputs_unread=0)
+
+    def having_read(self, num_inputs: int) -> "Origin":
+        """After a limit: with the inputs that were read, and the number of the others."""
+        unread = len(self.inputs) - num_inputs
+        return replace(
+            self, inputs=self.inputs[:num_inputs], inputs_unread=self.inputs_unread + unread
+        )
 
     def require_same_split(self, other: "Origin", ours: str, theirs: str) -> None:
         """FormatError naming both sides if `other`'s text was cut into pretokens in another way."""
@@ -112,47 +130,64 @@ class Origin:
                 )
 
 
-def hash_inputs(
-    inputs: Sequence[InputRecord], stop: threading.Event | None = None
-) -> tuple[InputRecord, ...]:
+def hash_inputs(inputs: Sequence[InputRecord]) -> tuple[InputRecord, ...]:
     """The records with the sha256 of every file among them."""
-    return tuple(each.hashed(stop) for each in inputs)
+    return tuple(each.hashed() for each in inputs)
 
 
 class BackgroundHashes:
-    """Hashes inputs on a thread of its own while they are being counted: the pages are in memory anyway."""
+    """Hashes inputs on a thread of its own, while the next ones are being counted."""
 
     def __init__(self, inputs: Sequence[InputRecord]) -> None:
+        self._inputs = list(inputs)
+        self._wanted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._num_wanted = 0
         self._stop = threading.Event()
-        self._inputs = tuple(inputs)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="tokenmill-hash", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._inputs = hash_inputs(self._inputs, self._stop)
+            while (index := self._wanted.get()) is not None:
+                self._inputs[index] = self._inputs[index].hashed(self._stop)
         except BaseException as error:
             self._error = error
 
+    def want(self, num_inputs: int) -> None:
+        """Hash the first `num_inputs`, as far as that was not asked for before."""
+        for index in range(self._num_wanted, num_inputs):
+            self._wanted.put(index)
+        self._num_wanted = max(self._num_wanted, num_inputs)
+
     def result(self) -> tuple[InputRecord, ...]:
+        """All records; those asked for with their hashes."""
+        self._wanted.put(None)
         # Joined in short steps: a join without end does not hear Ctrl-C on every platform.
         while self._thread.is_alive():
             self._thread.join(0.1)
         if self._error is not None:
             raise self._error
-        return self._inputs
+        return tuple(self._inputs)
 
     def cancel(self) -> None:
         self._stop.set()
+        self._wanted.put(None)
         self._thread.join()
 
 
 def same_inputs(
-    recorded: Sequence[Mapping[str, Any]], found: Sequence[InputRecord], *, ordered: bool
+    recorded: Sequence[Mapping[str, Any]],
+    unread: int,
+    found: Sequence[InputRecord],
+    *,
+    ordered: bool,
 ) -> bool:
-    """Whether the inputs a manifest names are the ones found now. Sizes are compared before anything is hashed;
-    order counts only where limits make it count."""
+    """Whether the inputs a manifest names are the ones found now. Sizes are compared before
+    anything is hashed; order counts only where limits make it count, and what a limit left `unread`
+    does not count at all."""
+    if unread > 0:
+        found = found[: len(recorded)]
 
     def arranged(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         return values if ordered else sorted(values, key=str)

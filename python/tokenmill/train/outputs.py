@@ -1,4 +1,5 @@
-"""The folder a training writes: whether it is done already, may be replaced, and what its manifest says.
+"""The folder a training writes: whether it is done already, may be replaced, and what its manifest
+says.
 
 Asked before any work starts, so that nobody trains for an hour to learn that the place is taken.
 """
@@ -27,13 +28,14 @@ class TrainedFolder:
         """The tokenizer there, if it was trained from these inputs with these settings.
 
         ConfigError if something else is there and may not be replaced."""
-        return self._finished(
-            lambda parents: (
-                "inputs" in parents
-                and "counts" not in parents
-                and same_inputs(parents["inputs"], origin.inputs, ordered=ordered)
-            )
-        )
+
+        def same(parents: Mapping[str, Any]) -> bool:
+            if "counts" in parents or "inputs" not in parents:
+                return False
+            unread = parents.get("inputs_unread", 0)
+            return same_inputs(parents["inputs"], unread, origin.inputs, ordered=ordered)
+
+        return self._finished(same)
 
     def finished_from_counts(self, counts: PretokenCounts) -> Tokenizer | None:
         """The same for a training from counts."""
@@ -84,11 +86,13 @@ class TrainedFolder:
 def parents_of_inputs(origin: Origin, *, ordered: bool) -> dict[str, object]:
     """What a manifest says about the text. Where order does not matter it does not show, either."""
     records = [record.as_json() for record in origin.inputs]
-    return {"inputs": records if ordered else sorted(records, key=str)}
+    inputs = {"inputs": records if ordered else sorted(records, key=str)}
+    return {**inputs, "inputs_unread": origin.inputs_unread} if origin.inputs_unread else {**inputs}
 
 
 def parents_of_counts(counts: PretokenCounts) -> dict[str, object]:
-    """What a manifest says about counts that were given: their content, and what they were made from."""
+    """What a manifest says about counts that were given: their content, and what they were made
+    from."""
     return {
         "counts": {"content_sha256": counts.content_sha256(), "min_count": counts.origin.min_count},
         "inputs": [record.as_json() for record in counts.origin.inputs],

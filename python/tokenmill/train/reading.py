@@ -37,7 +37,8 @@ class Reading:
         before: tuple[int, int] = (0, 0),
         total_bytes: int | None = None,
     ) -> None:
-        """`before` are input and text bytes of earlier units, `total_bytes` the input bytes of all units."""
+        """`before` are input and text bytes of earlier units, `total_bytes` the input bytes of all
+        units."""
         self._parts = parts
         self._options = options
         self._meter = meter
@@ -47,6 +48,8 @@ class Reading:
         self._current: OpenedSource | None = None
         self._current_bytes = 0
         self._text_bytes = self._text_at_start = 0
+        self.num_inputs = 0
+        """Inputs begun so far; later parts of one that began elsewhere do not count."""
 
     def count_with(self, counter: _core.Counter, reader: _core.Reader) -> None:
         """Count everything. SourceError if a file was not the same from its listing to the end."""
@@ -58,6 +61,7 @@ class Reading:
         """Each source, opened when the one before is at its end."""
         for source, part in self._parts:
             opened = source.open(self._options, part)
+            self.num_inputs += part is None or part.start == 0
             self._current, self._text_at_start = opened, self._text_bytes
             self._current_bytes = _bytes_of(source, part) or 0
             try:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 class ReadReport:
     """What reading and counting met. Adds up over units."""
 
+    inputs: int = 0
+    """Files, streams or objects that were opened."""
     documents: int = 0
     bytes: int = 0
     """Of text, after caps, special tokens included."""
@@ -36,6 +38,7 @@ class ReadReport:
 
 
 _SUMS = (
+    "inputs",
     "documents",
     "bytes",
     "chars",
@@ -66,8 +69,8 @@ class TrainingReport:
     stopped: str
     """`full`, `no pairs` or `min count`."""
     first_shared_merge: int | None
-    """The first merge that spells a token that exists already. From there rustbpe, which makes a second id for
-    it, has other ids."""
+    """The first merge that spells a token that exists already. From there rustbpe, which makes a
+    second id for it, has other ids."""
     engine: str
     threads: int
     counting_seconds: float

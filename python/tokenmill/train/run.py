@@ -126,8 +126,8 @@ class TrainingRun:
         learned = learn_merges(counts.core, self.settings, self.threads, progress)
         merging_seconds = time.perf_counter() - started
         tokens, merges, special_tokens = lay_out(learned, self.settings)
-        # `from_ids` would check what the trainer keeps by construction, for half the time merging took; saving
-        # reads the folder back through all of those checks.
+        # `from_ids` would check what the trainer keeps by construction, for half the time merging
+        # took; saving reads the folder back through all of those checks.
         tokenizer = Tokenizer(Vocab(tuple(tokens), tuple(merges), special_tokens, counts.pattern))
         vocab_bytes = sum(map(len, tokens))
         tokenizer.training = self._report(
@@ -137,7 +137,8 @@ class TrainingRun:
         return tokenizer
 
     def _progress(self, merges: int, _count: int) -> None:
-        # Merges that share an id are counted too, so the last few percent may go past the mark: Meter clips.
+        # Merges that share an id are counted too, so the last few percent may go past the mark:
+        # Meter clips.
         self._meter.update(merges, merges / max(1, self.settings.num_tokens - 256))
 
     def _report(

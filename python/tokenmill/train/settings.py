@@ -40,7 +40,8 @@ class TrainSettings:
     reserve: int = 0
     """Placeholder special tokens `<|reserved_0|>` … for later use."""
     ties: str = "lowest-ids"
-    """Which of several pairs of equal count to take: `lowest-ids`, `huggingface` or `greatest-bytes`."""
+    """Which of several pairs of equal count to take: `lowest-ids`, `huggingface` or
+    `greatest-bytes`."""
     min_count: int = 1
     """Training stops when the best pair occurs fewer times than this."""
     max_token_bytes: int | None = None
@@ -117,7 +118,8 @@ def check_special_tokens(tokens: Sequence[str]) -> None:
 
 
 def check_pattern_name(pattern: object) -> None:
-    """ConfigError for a pattern that is meant as a name but is none. Whether a regex is one, `Splitter` says."""
+    """ConfigError for a pattern that is meant as a name but is none. Whether a regex is one,
+    `Splitter` says."""
     if not isinstance(pattern, str) or not pattern:
         raise ConfigError(f"the pattern must be a name or a regex, found `{pattern!r}`")
     names = list(_core.named_patterns())

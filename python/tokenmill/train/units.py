@@ -1,8 +1,9 @@
-"""Work units: a plan cuts the inputs into pieces of work whose results are kept until all are there.
+"""Work units: a plan cuts the inputs into pieces of work whose results are kept until all are
+there.
 
-A unit is named after everything its result depends on: the settings, and the path, size, time and range of each
-file in it; where limits are in force also the units before it. So a plan made again is the same plan, and a
-finished unit of an older plan counts exactly if the new plan still has it.
+A unit is named after everything its result depends on: the settings, and the path, size, time and
+range of each file in it; where limits are in force also the units before it. So a plan made again
+is the same plan, and a finished unit of an older plan counts exactly if the new plan still has it.
 """
 
 import hashlib
@@ -58,7 +59,8 @@ def plan_units(
     settings: Mapping[str, object],
     unit_bytes: int = UNIT_BYTES,
 ) -> list[Unit]:
-    """Units of about `unit_bytes`, in the order of `files`. `settings` are what else decides the counts."""
+    """Units of about `unit_bytes`, in the order of `files`. `settings` are what else decides the
+    counts."""
     units: list[Unit] = []
     for parts in _grouped(files, options, unit_bytes):
         before = units[-1].name if units and options.has_limit else ""

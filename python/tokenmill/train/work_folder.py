@@ -1,7 +1,8 @@
-"""The work folder `OUT.partial`: what a count has done so far, so that the next run goes on from there.
+"""The work folder `OUT.partial`: what a count has done so far, so that the next run goes on from
+there.
 
-`plan.json` comes first. Each unit leaves `unit-NAME.counts` and then `unit-NAME.json`; a unit without the second
-does not exist. The folder goes when the output is complete, never before.
+`plan.json` comes first. Each unit leaves `unit-NAME.counts` and then `unit-NAME.json`; a unit
+without the second does not exist. The folder goes when the output is complete, never before.
 """
 
 import contextlib
@@ -45,6 +46,11 @@ class WorkFolder:
         self._lock: BinaryIO | None = None
 
     def __enter__(self) -> "WorkFolder":
+        if self.path.exists() and not _is_work_folder(self.path):
+            raise ConfigError(
+                f"`{self.path}` is in the way: work in progress goes there, but it holds something else",
+                "move it away, or choose another output",
+            )
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = open(self.path / "lock", "wb")
         try:
@@ -124,7 +130,8 @@ class WorkFolder:
 
 
 def units_done(out: Path) -> tuple[int, int] | None:
-    """How many units of how many an interrupted run towards `out` has done; `None` if there is none."""
+    """How many units of how many an interrupted run towards `out` has done; `None` if there is
+    none."""
     folder = work_folder_of(out)
     try:
         planned = len(json.loads((folder / "plan.json").read_bytes())["units"])
@@ -134,6 +141,15 @@ def units_done(out: Path) -> tuple[int, int] | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return done, planned
+
+
+def _is_work_folder(path: Path) -> bool:
+    """Whether everything in it is ours: nothing else may be removed when the work is done."""
+    ours = ("plan.json", "lock")
+    return path.is_dir() and all(
+        name in ours or name.startswith(("unit-", ".unit-", ".plan.json."))
+        for name in os.listdir(path)
+    )
 
 
 def _lock(file: BinaryIO) -> None:

@@ -171,24 +171,22 @@ impl Splitter {
     ///
     /// Between a letter or number and a space or symbol every named pattern ends a pretoken, and what comes
     /// before does not look across it. A mark or an apostrophe may continue a word in `gpt4o`, so never there.
-    /// A general regex may look behind, so it is never cut.
-    pub fn last_cut(&self, text: &[u8]) -> Option<usize> {
+    /// A general regex may look behind, so it is never cut. Nothing is looked for before `from`.
+    pub fn last_cut(&self, text: &[u8], from: usize) -> Option<usize> {
         if matches!(self.pattern, Pattern::Regex(_)) {
             return None;
         }
         let classes = Classes::get();
-        let longest = self.special_tokens.iter().map(String::len).max().unwrap_or(0);
-        // The last characters may be the beginning of a longer one or of a special token.
-        let mut end = text.len().saturating_sub(longest.max(4));
+        let mut end = self.uncertain_from(text.len());
         while end > 0 && text[end] & 0xC0 == 0x80 {
             end -= 1;
         }
-        while end > 0 {
+        while end > from {
             let (after, _) = classes.at(text, end);
             let word_ends = after & SPACE != 0
                 || (after & (LETTER | NUMBER | UPPERISH | LOWERISH) == 0 && text[end] != b'\'');
             let (start, before, _) = classes.before(text, end);
-            if word_ends && before & (LETTER | NUMBER) != 0 && !self.inside_special(text, end, longest) {
+            if word_ends && before & (LETTER | NUMBER) != 0 && !self.inside_special(text, end) {
                 return Some(end);
             }
             end = start;
@@ -196,7 +194,18 @@ impl Splitter {
         None
     }
 
-    fn inside_special(&self, text: &[u8], cut: usize, longest: usize) -> bool {
+    /// Where the last characters of a text of this length begin that may be the start of a longer character or of
+    /// a special token: [`Splitter::last_cut`] looks no further.
+    pub fn uncertain_from(&self, len: usize) -> usize {
+        len.saturating_sub(self.longest_special().max(4))
+    }
+
+    fn longest_special(&self) -> usize {
+        self.special_tokens.iter().map(String::len).max().unwrap_or(0)
+    }
+
+    fn inside_special(&self, text: &[u8], cut: usize) -> bool {
+        let longest = self.longest_special();
         let from = cut.saturating_sub(longest);
         let window = &text[from..text.len().min(cut + longest)];
         self.special_tokens.iter().any(|special| {

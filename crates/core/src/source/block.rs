@@ -63,7 +63,11 @@ pub enum Layout {
 pub struct BadRecord {
     pub record: u64,
     pub reason: String,
+    pub hint: Option<&'static str>,
 }
+
+/// The way out where text is not UTF-8.
+pub const REPLACE_HINT: &str = "pass `--invalid-utf8 replace` (`invalid_utf8=\"replace\"`) to put U+FFFD there, or convert the file to UTF-8";
 
 /// What a source hands out.
 pub struct Raw {
@@ -189,7 +193,7 @@ pub(super) fn prepare(
     for (index, &piece) in pieces.iter().enumerate() {
         let record = record_of(index);
         while let Some(b) = bad.next_if(|b| b.record < record) {
-            refuse(b.record, place.record(b.record, &b.reason), None, stats)?;
+            refuse(b.record, place.record(b.record, &b.reason), b.hint, stats)?;
         }
         if limits.as_ref().is_some_and(|l| l.reached) {
             break;
@@ -205,8 +209,7 @@ pub(super) fn prepare(
             let at = e.valid_up_to();
             if policy.invalid_utf8 == InvalidUtf8::Error {
                 let message = invalid_message(&place, by_record, record, piece.start, at, bytes[at]);
-                let hint = "pass `--invalid-utf8 replace` to put U+FFFD there, or convert the file to UTF-8";
-                refuse(record, message, Some(hint), stats)?;
+                refuse(record, message, Some(REPLACE_HINT), stats)?;
                 continue;
             }
             replaced = replace_invalid(bytes, &mut stats.replaced_sequences);
@@ -224,7 +227,7 @@ pub(super) fn prepare(
     }
     if !limits.as_ref().is_some_and(|l| l.reached) {
         for b in bad {
-            refuse(b.record, place.record(b.record, &b.reason), None, stats)?;
+            refuse(b.record, place.record(b.record, &b.reason), b.hint, stats)?;
         }
     }
     Ok(assemble(text, checked))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::block::{BadRecord, Layout, Piece, Place, Raw, Text};
+use super::block::{BadRecord, Layout, Piece, Place, REPLACE_HINT, Raw, Text};
 use super::lines::Window;
 use super::{FileInput, Input, Source, Want};
 use crate::error::Result;
@@ -126,10 +126,21 @@ pub fn extract(lines: &[u8], field: &str) -> Extracted {
                 found.pieces.push(Piece::whole(start, found.text.len()));
                 found.records.push(index as u64);
             }
-            Err(reason) => found.bad.push(BadRecord { record: index as u64, reason }),
+            Err(reason) => found.bad.push(bad_line(index as u64, line, reason)),
         }
     }
     found
+}
+
+fn bad_line(record: u64, line: &[u8], reason: String) -> BadRecord {
+    match std::str::from_utf8(line) {
+        Ok(_) => BadRecord { record, reason, hint: None },
+        Err(e) => {
+            let (at, byte) = (e.valid_up_to(), line[e.valid_up_to()]);
+            let reason = format!("is not valid UTF-8: byte {at} of the line is 0x{byte:02X}");
+            BadRecord { record, reason, hint: Some(REPLACE_HINT) }
+        }
+    }
 }
 
 fn field_of<'a>(line: &'a [u8], field: &str) -> std::result::Result<Cow<'a, [u8]>, String> {

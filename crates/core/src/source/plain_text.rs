@@ -70,6 +70,7 @@ impl Source for PlainText {
         let mut pieces = Vec::new();
         let mut start = 0; // of the piece being looked at
         let mut searched = 0; // no separator starts before
+        let mut uncut = 0; // nowhere to cut before
         let mut target = want.block_bytes;
         let taken = loop {
             self.window.fill(target)?;
@@ -107,12 +108,13 @@ impl Source for PlainText {
             let certain = window.bytes.len().saturating_sub(separator_len - 1);
             searched = certain;
             if !want.whole_documents
-                && let Some(cut) = want.splitter.last_cut(&window.bytes[..certain])
+                && let Some(cut) = want.splitter.last_cut(&window.bytes[..certain], uncut)
             {
                 pieces.push(Piece { start: 0, end: cut, starts: !self.in_document, ends: false });
                 self.in_document = true;
                 break cut;
             }
+            uncut = want.splitter.uncertain_from(certain).saturating_sub(4);
             target = window.bytes.len() * 2;
         };
         let place = Place { name: self.name.clone(), first: self.window.offset, path: None };

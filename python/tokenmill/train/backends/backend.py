@@ -13,7 +13,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class LearnedMerges:
-    """Merges in rank order. Ids: the 256 bytes, then learned tokens; special tokens get theirs later."""
+    """Merges in rank order. Ids: the 256 bytes, then learned tokens; special tokens get theirs
+    later."""
 
     tokens: list[bytes]
     """Bytes of every id."""

@@ -8,7 +8,8 @@ from tokenmill.train.settings import TrainSettings
 def learn_merges(
     counts: _core.Counts, settings: TrainSettings, threads: int, progress: Progress | None
 ) -> LearnedMerges:
-    """Learn until the vocab is full, no pair is left, or the best one is too rare. GIL released, Ctrl-C heard."""
+    """Learn until the vocab is full, no pair is left, or the best one is too rare. GIL released,
+    Ctrl-C heard."""
     learned = _core.train_merges(
         counts,
         num_tokens=settings.num_tokens,
