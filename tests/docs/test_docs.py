@@ -5,6 +5,7 @@ are those under test; its Python blocks share one namespace, and `>>>` examples 
 Blocks under `<!-- not run: reason -->` are left out and counted here.
 """
 
+import configparser
 import contextlib
 import doctest
 import functools
@@ -155,8 +156,8 @@ def run_in_bash(text: str, environment: dict[str, str]) -> tuple[int, str]:
 
 
 def run_here(text: str) -> tuple[int, str] | None:
-    """The same for a `tokenmill` that needs no shell, in this process: most of them do, and starting takes longer
-    than all they do. `None` for the others."""
+    """The same for a `tokenmill` that needs no shell, in this process: starting takes longer
+    than anything the pages do. `None` for the others."""
     if not text.startswith("tokenmill ") or set(text) & set("|<>&;$`*~\\"):
         return None
     log, output = logging.getLogger("tokenmill"), io.StringIO()
@@ -270,14 +271,10 @@ def test_links_lead_somewhere() -> None:
 
 @functools.cache
 def help_of(*command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "tokenmill", *command, "--help"],
-        env={**os.environ, "COLUMNS": "200"},
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    return done.stdout
+    ended = run_here(" ".join(["tokenmill", *command, "--help"]))
+    assert ended is not None
+    assert ended[0] == 0
+    return ended[1]
 
 
 def commands_in_help() -> set[str]:
@@ -305,3 +302,21 @@ def test_pages_name_the_flags_there_are() -> None:
     there_are = {flag for command in commands_in_help() for flag in FLAG.findall(help_of(command))}
     there_are |= set(FLAG.findall(help_of()))
     assert named == there_are
+
+
+def test_the_picture_of_imports_is_the_contract() -> None:
+    """docs/architecture.md draws the rows of .importlinter."""
+    contract = configparser.ConfigParser()
+    contract.read(REPOSITORY / ".importlinter")
+    layers = contract["importlinter:contract:rows"]["layers"].split("\n")
+    rows = [
+        {name.strip().removeprefix("tokenmill.") for name in row.split("|")}
+        for row in layers
+        if row
+    ]
+    page = (REPOSITORY / "docs/architecture.md").read_text(encoding="utf-8")
+    picture = page.partition("## Who imports whom")[2].partition("```text\n")[2].partition("```")[0]
+    known = set().union(*rows)
+    drawn = [set(re.split(r"\s{2,}", line)) & known for line in picture.splitlines()]
+    assert len(rows) >= 5
+    assert drawn == rows

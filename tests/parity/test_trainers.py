@@ -85,7 +85,7 @@ def test_same_merges_as_hugging_face(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["gpt2", "gpt4", "nanochat", "gpt4o", "qwen2"])
 def test_same_tokens_as_rustbpe(pattern: str) -> None:
     """rustbpe lists its tokens; the parts of each follow from the tokens before it."""
-    theirs = rustbpe.Tokenizer()
+    theirs = rustbpe.Tokenizer()  # pyright: ignore[reportAttributeAccessIssue]
     theirs.train_from_iterator(iter(standard_library()), NUM_TOKENS, pattern=NAMED[pattern])
     merges = _core.train_merges(counts_of(pattern), num_tokens=NUM_TOKENS)
     assert merges.tokens() == [bytes(token) for token, _ in theirs.get_mergeable_ranks()]
@@ -139,7 +139,7 @@ def test_profile_nanochat(tmp_path: Path, doc_cap: int, max_chars: int) -> None:
     """nanochat keeps its last shard for validation, so training sees the first two."""
     paths = shards(tmp_path)
     documents = list(nanochat_documents(paths[:-1], doc_cap, max_chars))
-    theirs = rustbpe.Tokenizer()
+    theirs = rustbpe.Tokenizer()  # pyright: ignore[reportAttributeAccessIssue]
     theirs.train_from_iterator(iter(documents), NUM_TOKENS - NUM_SPECIAL, pattern=NAMED["nanochat"])
     learned = [bytes(token) for token, _ in theirs.get_mergeable_ranks()]
     ours = tm.train(

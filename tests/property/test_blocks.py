@@ -6,6 +6,7 @@ Documents, special tokens, characters and pretokens may lie across the edge of a
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -184,7 +185,7 @@ def test_ranges_of_a_file_add_up(tmp_path: Path) -> None:
                 _core.Source.plain_text(
                     str(path), name="test", separator=separator, start=start, end=end
                 )
-                for start, end in zip(edges, edges[1:], strict=False)
+                for start, end in pairwise(edges)
             )
             found, reader, _ = counted(sources, splitter, rng.choice(BLOCK_BYTES), threads=2)
             assert found == expected, (separator, edges)

@@ -74,6 +74,20 @@ def test_a_pair_beyond_raises(counts: dict[bytes, int]) -> None:
         _core.train_merges_from(reference.BYTES, pretokens, num_tokens=300)
 
 
+def test_a_pair_that_grows_beyond_through_a_shared_id_raises() -> None:
+    """(a, b) becomes `ab`, which stands before c in as many places as before."""
+    tokens = [*reference.BYTES, b"ab"]
+    a, b, c, ab = 97, 98, 99, 256
+    for count, fits in ((2**63 - 1, True), (2**63, False)):
+        pretokens = [((ab, c), count), ((a, b, c), 2**63), ((a, b), 1)]
+        if fits:
+            merges = _core.train_merges_from(tokens, pretokens, num_tokens=300)
+            assert merges.counts() == [2**63 + 1, MOST]
+        else:
+            with pytest.raises(OverflowError, match="2\\^64 - 1"):
+                _core.train_merges_from(tokens, pretokens, num_tokens=300)
+
+
 def test_adding_beyond_raises() -> None:
     counts = _core.Counts.from_mapping({b"ab": MOST, b"cd": 1})
     with pytest.raises(OverflowError, match="`ab` occurs more than 2\\^64 - 1 times"):

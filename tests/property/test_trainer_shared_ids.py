@@ -8,6 +8,7 @@ then it is merged again and keeps its one rank.
 import random
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,16 @@ def test_a_pair_that_comes_back_is_merged_again() -> None:
     assert reference.train(dict(corpus), 300, tokens=tokens).merges == merges.triples()
 
 
+def test_a_pair_forgotten_for_min_count_comes_back_with_its_true_count() -> None:
+    """Two of `bb` make the pair (` a`, `bb`), which occurred too rarely to be kept before."""
+    space_a, bb = TOKENS.index(b" a"), TOKENS.index(b"bb")
+    corpus: Corpus = {(32, 98, TOKENS.index(b"ab"), space_a, 98, 98): 3_000}
+    merges = _core.train_merges_from(TOKENS, list(corpus.items()), num_tokens=275, min_count=3)
+    assert (space_a, bb) not in {(left, right) for left, right, _ in merges.triples()}
+    assert set(merges.counts()) == {3_000}
+    assert merges.triples() == reference.train(corpus, 275, min_count=3, tokens=TOKENS).merges
+
+
 @pytest.mark.parametrize("ties", TIES)
 def test_tokens_and_counts_add_up(ties: str) -> None:
     """The text becomes what applying the merges in order, again and again, leaves of it."""
@@ -100,7 +111,7 @@ def test_tokens_and_counts_add_up(ties: str) -> None:
             assert merges.training_tokens == sum(corpus.values())
 
 
-LIMITS = [
+LIMITS: list[dict[str, Any]] = [
     {"min_count": 3},
     {"min_count": 2_000},
     {"max_token_bytes": 4},

@@ -205,12 +205,10 @@ impl Splitter {
     }
 
     fn inside_special(&self, text: &[u8], cut: usize) -> bool {
-        let longest = self.longest_special();
-        let from = cut.saturating_sub(longest);
-        let window = &text[from..text.len().min(cut + longest)];
-        self.special_tokens.iter().any(|special| {
-            let finder = memchr::memmem::find_iter(window, special.as_bytes());
-            finder.map(|at| from + at).any(|at| at < cut && cut < at + special.len())
+        self.special_tokens.iter().map(String::as_bytes).any(|special| {
+            // Every start, since a special token may overlap itself.
+            let starts = (cut + 1).saturating_sub(special.len())..cut;
+            starts.into_iter().any(|at| text[at..].starts_with(special))
         })
     }
 }

@@ -66,6 +66,10 @@ pub struct BadRecord {
     pub hint: Option<&'static str>,
 }
 
+/// The way out of any other record that cannot be read.
+const SKIP_HINT: &str =
+    "pass `--on-error skip` (`on_error=\"skip\"`) to leave such records out; the report counts them";
+
 /// The way out where text is not UTF-8.
 pub const REPLACE_HINT: &str = "pass `--invalid-utf8 replace` (`invalid_utf8=\"replace\"`) to put U+FFFD there, or convert the file to UTF-8";
 
@@ -174,13 +178,9 @@ pub(super) fn prepare(
         }
     };
     let record_of = |index: usize| numbers.get(index).copied().unwrap_or(index as u64);
-    let refuse = |record: u64, message: String, hint: Option<&str>, stats: &mut BlockStats| {
+    let refuse = |record: u64, message: String, hint: &str, stats: &mut BlockStats| {
         if policy.on_error == OnError::Fail {
-            let error = Error::source(message);
-            return Err(match hint {
-                Some(hint) => error.hint(hint),
-                None => error,
-            });
+            return Err(Error::source(message).hint(hint));
         }
         stats.skipped_records += 1;
         if stats.skipped.len() < SKIPPED_SHOWN {
@@ -193,7 +193,7 @@ pub(super) fn prepare(
     for (index, &piece) in pieces.iter().enumerate() {
         let record = record_of(index);
         while let Some(b) = bad.next_if(|b| b.record < record) {
-            refuse(b.record, place.record(b.record, &b.reason), b.hint, stats)?;
+            refuse(b.record, place.record(b.record, &b.reason), b.hint.unwrap_or(SKIP_HINT), stats)?;
         }
         if limits.as_ref().is_some_and(|l| l.reached) {
             break;
@@ -209,7 +209,7 @@ pub(super) fn prepare(
             let at = e.valid_up_to();
             if policy.invalid_utf8 == InvalidUtf8::Error {
                 let message = invalid_message(&place, by_record, record, piece.start, at, bytes[at]);
-                refuse(record, message, Some(REPLACE_HINT), stats)?;
+                refuse(record, message, REPLACE_HINT, stats)?;
                 continue;
             }
             replaced = replace_invalid(bytes, &mut stats.replaced_sequences);
@@ -227,7 +227,7 @@ pub(super) fn prepare(
     }
     if !limits.as_ref().is_some_and(|l| l.reached) {
         for b in bad {
-            refuse(b.record, place.record(b.record, &b.reason), b.hint, stats)?;
+            refuse(b.record, place.record(b.record, &b.reason), b.hint.unwrap_or(SKIP_HINT), stats)?;
         }
     }
     Ok(assemble(text, checked))

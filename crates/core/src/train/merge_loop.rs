@@ -56,7 +56,7 @@ pub fn train_merges_from(
     let num_ids = pretokens.iter().map(|(ids, count)| ids.len() as u128 * u128::from(*count)).sum();
     let sequences = Sequences::<u32>::from_tokens(pretokens, &lengths)?;
     let mut trainer = Trainer::new(sequences, tokens, num_ids, options);
-    trainer.remember(1);
+    trainer.remember(1)?;
     trainer.num_pairs = trainer.pairs.len();
     trainer.finish(watch)
 }
@@ -179,11 +179,10 @@ impl<'a, C: Cell> Trainer<'a, C> {
                 return Err(Error::Cancelled);
             }
             let best = self.pairs.best(&self.tokens);
-            let certain = best.is_some_and(|(count, pair)| {
-                count >= self.pairs.forgotten_below && !self.pairs.get(pair).is_some_and(Entry::estimated)
-            });
-            if !certain && self.pairs.forgotten_below > lowest {
-                self.remember(lowest);
+            let estimated = best.is_some_and(|(_, pair)| self.pairs.get(pair).is_some_and(Entry::estimated));
+            let forgotten_may_win = best.is_none_or(|(count, _)| count < self.pairs.forgotten_below);
+            if estimated || (forgotten_may_win && self.pairs.forgotten_below > lowest) {
+                self.remember(lowest)?;
                 continue;
             }
             let Some((count, pair)) = best else {
@@ -347,19 +346,24 @@ impl<'a, C: Cell> Trainer<'a, C> {
     }
 
     /// Lower the threshold and bring back what now reaches it, by one pass over all sequences.
-    fn remember(&mut self, lowest: u64) {
+    fn remember(&mut self, lowest: u64) -> Result<()> {
         self.pairs.drop_estimates();
         self.forget /= 3.0;
         self.pairs.forgotten_below = (self.pairs.forgotten_below / 3).max(lowest);
         let mut sums: PairMap<(u64, u32)> = PairMap::default();
+        let mut overflow = false;
         let (pairs, sequences) = (&self.pairs, &self.sequences);
         sequences.for_each_pair(&self.lengths, |pair, _, count| {
             if pairs.get(pair).is_none() {
                 let sum = sums.entry(pair).or_default();
-                sum.0 += count;
+                overflow |= sum.0.checked_add(count).is_none();
+                sum.0 = sum.0.wrapping_add(count);
                 sum.1 += 1;
             }
         });
+        if overflow {
+            return Err(Error::Overflow { message: "a pair occurs more than 2^64 - 1 times".into() });
+        }
         sums.retain(|pair, sum| {
             sum.0 >= self.pairs.forgotten_below && self.allowed(pair.left(), pair.right())
         });
@@ -374,6 +378,7 @@ impl<'a, C: Cell> Trainer<'a, C> {
             let entry = Entry { count: sums[&pair].0, positions: Positions::Own(places) };
             self.pairs.insert(pair, entry, &self.tokens);
         }
+        Ok(())
     }
 }
 
