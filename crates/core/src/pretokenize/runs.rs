@@ -42,7 +42,7 @@ pub fn letters(classes: &Classes, text: &[u8], mut at: usize) -> usize {
 fn ascii_letters(eight: u64) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
-    let lower = (eight | 0x20 * ONES) & !HIGH;
+    let lower = (eight | (0x20 * ONES)) & !HIGH;
     let from_a = lower + (0x80 - b'a' as u64) * ONES;
     let beyond_z = lower + (0x7F - b'z' as u64) * ONES;
     let letters = from_a & !beyond_z & !eight & HIGH;
