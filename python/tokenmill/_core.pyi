@@ -101,7 +101,7 @@ class Reader:
         block_bytes: int = 4194304,
     ) -> Reader:
         """`doc_cap` cuts each document after that many characters. `max_chars` stops after the document that
-        brings the characters (after the cap) to that many, `max_bytes` before the document that would exceed it;
+        brings the characters (after the cap) above that many, `max_bytes` before the document that would exceed it;
         `…_before` are what earlier runs used of them. `on_error` is `fail` or `skip`, `invalid_utf8` is `error`,
         `replace` (U+FFFD for each maximal invalid part, counted) or `keep` (the bytes as they are)."""
 

@@ -205,10 +205,15 @@ class _PlainLines:
 
     def __init__(self) -> None:
         self._last = time.monotonic()
+        self._unfinished = ""
 
     def show(self, snapshot: Snapshot) -> None:
-        if time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
+        is_due = time.monotonic() - self._last >= PLAIN_LINE_SECONDS
+        # A phase that had lines gets one for its end too.
+        is_end = snapshot.fraction == 1.0 and snapshot.phase == self._unfinished
+        if is_due or is_end:
             self._last = time.monotonic()
+            self._unfinished = "" if snapshot.fraction == 1.0 else snapshot.phase
             print(snapshot, file=sys.stderr, flush=True)
 
     def end(self) -> None:
@@ -223,7 +228,12 @@ def _in_notebook() -> bool:
 
 def amount(done: float, unit: str) -> str:
     """`1.2 GB` or `32,512 merges`."""
-    return size(done) if unit == "bytes" else f"{done:,.0f} {unit}"
+    return size(done) if unit == "bytes" else quantity(round(done), unit.removesuffix("s"))
+
+
+def quantity(number: int, noun: str) -> str:
+    """`1 merge`, `32,512 merges`: every report counts this way."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def rate_text(rate: float, unit: str) -> str:
@@ -234,7 +244,7 @@ def rate_text(rate: float, unit: str) -> str:
 def size(num_bytes: float) -> str:
     """Bytes for people, in powers of 1,000: `512 bytes`, `1.2 GB`."""
     if num_bytes < 1000:
-        return f"{num_bytes:.0f} bytes"
+        return quantity(round(num_bytes), "byte")
     for name in ("kB", "MB", "GB"):
         num_bytes /= 1000
         if num_bytes < 999.5:

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import tokenmill as tm
+from tokenmill.cli import demo
 from tokenmill.cli.main import app
 from tokenmill.cli.options import unescape
 from tokenmill.errors import ConfigError
@@ -56,6 +57,14 @@ def test_help_lists_every_command_and_is_light() -> None:
         "count",
         "train",
     }
+
+
+@pytest.mark.parametrize("command", ["count", "train"])
+def test_help_says_what_an_input_is_without_its_python_type(command: str) -> None:
+    shown = " ".join(run(command, "--help").stdout.split())
+    assert "[INPUT]..." in shown
+    assert "INPUT are files, folders, globs or `-`" in shown
+    assert "list[" not in shown
 
 
 def test_help_shows_the_defaults_of_the_settings() -> None:
@@ -209,7 +218,7 @@ def test_flags_reach_the_library(tmp_path: Path) -> None:
     ) == (1, 5, 1, 1)
     assert "shard_0.jsonl:2" in read["skipped"][0]
     shown = run("train", tmp_path, *flags, "--vocab-size", 258).stdout
-    assert re.search(r"^skipped  1 records, such as .*shard_0\.jsonl:2", shown, re.M)
+    assert re.search(r"^skipped  1 record, such as .*shard_0\.jsonl:2", shown, re.M)
     last = json.loads(run("count", tmp_path, "--field", "body", "--shards", "-1", "--json").stdout)
     assert last["occurrences"] == 1
     special = [
@@ -249,7 +258,7 @@ def test_the_reference_engine(text: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
-        (["train"], 1, "error: training needs text or counts"),
+        (["train"], 2, "at least one INPUT is needed, or `--counts`"),
         (["count"], 2, "at least one INPUT is needed"),
         (["train", "absent.txt"], 1, "error: `absent.txt` does not exist"),
         (["train", "--vocab-size", "many"], 2, "Invalid value for '--vocab-size'"),
@@ -289,7 +298,7 @@ def test_log_levels(text: Path) -> None:
         r"^info: counted 50 documents, [\d,]+ bytes, 56 distinct pretokens", told.stderr, re.M
     )
     assert re.search(
-        r"^info: merged 3 of [\d,]+ distinct pairs, [\d,]+ merges/s: the vocab is full",
+        r"^info: 3 merges at [\d,]+ merges/s; [\d,]+ distinct pairs before the first; the vocab is full$",
         told.stderr,
         re.M,
     )
@@ -372,7 +381,7 @@ def test_ctrl_c_is_answered(tmp_path: Path, out: bool) -> None:
     assert stderr.startswith("interrupted; ")
     assert "Traceback" not in stderr
     if out:
-        assert "0 of 1 units are counted" in stderr
+        assert "0 of 1 unit counted" in stderr
         assert "hint: run the same command again to go on from there" in stderr
         assert not (tmp_path / "counts.parquet").exists()
 
@@ -384,10 +393,63 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
+def test_one_is_one_in_every_report(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"ab\xff")
+    shown = run(
+        *("train", tmp_path / "a.txt", "--vocab-size", 258, "--special", "<a>", "--threads", 1),
+        *("--invalid-utf8", "replace", "--doc-cap", 2),
+    ).stdout
+    assert re.search(r"^counted  2 bytes, 1 document, 1 distinct pretoken ", shown, re.M)
+    assert re.search(r"^capped   1 document$", shown, re.M)
+    assert re.search(r"^merged   1 merge on cpu, 1 thread ", shown, re.M)
+    replaced = run("count", tmp_path / "a.txt", "--invalid-utf8", "replace").stdout
+    assert "replaced 1 invalid UTF-8 sequence by U+FFFD\n" in replaced
+    small = run("train", tmp_path / "a.txt", "--vocab-size", 256, "--special", "<a>").stderr
+    assert "(256 bytes + 1 special token)" in small
+
+
+def test_counts_that_do_not_fit_together_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("low lower")
+    files = [tmp_path / f"{number}.parquet" for number in range(3)]
+    for file, pattern in zip(files, ("gpt4", "gpt4", "gpt2"), strict=True):
+        run("count", tmp_path / "a.txt", "--pattern", pattern, "--out", file)
+    refused = run("count", "--merge", *files)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(
+        f"error: `{files[0]}` and `{files[2]}` differ in their pattern: `gpt4` and `gpt2`\n"
+    )
+
+
+def test_the_demo_s_colours_survive_256_colours() -> None:
+    from rich.color import ColorSystem
+    from rich.style import Style
+
+    styles = [Style.parse(colour) for colour in demo.COLOURS]
+    shown = [style.bgcolor.downgrade(ColorSystem.EIGHT_BIT) for style in styles if style.bgcolor]
+    assert len(set(shown)) == len(demo.COLOURS) == 6
+    for colour in shown:
+        brightness = luminance(colour.get_truecolor()) + 0.05
+        assert 1.05 / brightness >= 4.5, "white text shows on it"
+        assert brightness / 0.05 >= 1.8, "it shows on a black terminal"
+
+
+def luminance(colour: tuple[int, int, int]) -> float:
+    """How bright a colour looks, 0 to 1, by the formula of the accessibility guidelines."""
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (value / 255 for value in colour)
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 def test_demo_ends_with_something_to_look_at() -> None:
     done = process("demo")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^counted .* documents", done.stdout, re.M)
+    files = re.match(r"([\d,]+) source files", done.stdout)
+    counted = re.search(r"^counted .* ([\d,]+) documents", done.stdout, re.M)
+    assert files is not None
+    assert counted is not None
+    assert files[1] == counted[1]
     assert re.search(r"merge +\d+   ·self +=", done.stdout)
     assert "(self│,│·name│)" in done.stdout
     assert re.search(r"\d+ bytes become \d+ tokens", done.stdout)

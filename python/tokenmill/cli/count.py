@@ -1,7 +1,5 @@
 """`tokenmill count`: text in, pretoken counts out; `--merge` adds counts up."""
 
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,7 +50,11 @@ def count(
     quiet: flags.Quiet = False,
     verbose: flags.Verbose = 0,
 ) -> None:
-    """Count the pretokens of a text."""
+    """Count the pretokens of a text.
+
+    INPUT are files, folders, globs or `-`: .txt, .jsonl, .parquet, .arrow, each also .gz, .zst,
+    .bz2.
+    """
     from tokenmill.cli import rendering
     from tokenmill.train.count import prepare_count
     from tokenmill.train.settings import TrainSettings
@@ -103,16 +105,14 @@ def _merge(
     files: list[str], pattern: str | None, min_count: int, out: Path | None, *, force: bool
 ) -> "PretokenCounts":
     """The sum of all `files`, saved to `out`."""
-    from tokenmill.train.counts import PretokenCounts
+    from tokenmill.train.counts import add_files
 
     if out is not None and out.exists() and not force:
         raise ConfigError(
             f"`{out}` exists",
             "choose another output, or pass `--force` (`force=True`) to replace it",
         )
-    total = reduce(add, (PretokenCounts.load(file, pattern=pattern) for file in files)).at_least(
-        min_count
-    )
+    total = add_files(files, pattern=pattern).at_least(min_count)
     if out is not None:
         total.save(out)
     return total

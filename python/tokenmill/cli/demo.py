@@ -27,7 +27,10 @@ TELLING = (
     b"__init__",
     b" dictionary",
 )
-COLOURS = ("on #264653", "on #5f0f40", "on #0f4c5c", "on #6a3d00", "on #3a0ca3", "on #2d6a4f")
+# Blue, orange, purple, teal, crimson, green out of the 256 colours that most terminals have, so that
+# none has to be replaced by a likeness. All are dark enough for the white (231) on them, and both
+# are set, so the terminal's own colours do not matter.
+COLOURS = tuple(f"color(231) on color({number})" for number in (25, 130, 55, 23, 125, 28))
 
 
 @answering_errors
@@ -60,11 +63,12 @@ def demo(threads: flags.Threads = None, verbose: flags.Verbose = 0) -> None:
 
 
 def library_files() -> Iterator[Path]:
-    """The standard library's sources, sorted by path, without installed packages."""
+    """The standard library's sources, sorted by path, without installed packages and empty files."""
     root = Path(sysconfig.get_paths()["stdlib"])
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(set(folders) - {"site-packages", "dist-packages", "__pycache__"})
-        yield from (Path(folder) / name for name in sorted(names) if name.endswith(".py"))
+        files = (Path(folder) / name for name in sorted(names) if name.endswith(".py"))
+        yield from (file for file in files if file.stat().st_size > 0)
 
 
 def _python_version() -> tuple[int, int]:
@@ -139,5 +143,5 @@ def coloured(tokenizer: "Tokenizer", ids: list[int], between: str) -> "Text":
         if index:
             text.append(between)
         for part in shown.splitlines(keepends=True):
-            text.append(part, style=f"white {COLOURS[index % len(COLOURS)]}")
+            text.append(part, style=COLOURS[index % len(COLOURS)])
     return text

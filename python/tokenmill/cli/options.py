@@ -20,11 +20,9 @@ def help_text(text: str, default: object) -> str:
 
 Inputs = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="INPUT",
-        help="Files, folders, globs or `-`: .txt, .jsonl, .parquet, .arrow, each also .gz, .zst, .bz2.",
-        show_default=False,
-    ),
+    # The commands' own help says what INPUT is: typer's list of arguments would add Python's name
+    # for its type.
+    typer.Argument(metavar="INPUT", hidden=True),
 ]
 Pattern = Annotated[
     str | None,

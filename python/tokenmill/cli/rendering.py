@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from tokenmill.cli.console import line, print_json
-from tokenmill.progress import size
+from tokenmill.progress import quantity, size
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.train.count import CountRun
 from tokenmill.train.count_job import CountPlan
@@ -30,7 +30,7 @@ def resume_hint(out: Path | None) -> Generator[None]:
             print("interrupted; nothing was written", file=sys.stderr)
         else:
             print(
-                f"interrupted; {done[0]} of {done[1]} units are counted in `{work_folder_of(out)}`",
+                f"interrupted; {done[0]:,} of {quantity(done[1], 'unit')} counted in `{work_folder_of(out)}`",
                 file=sys.stderr,
             )
             print("hint: run the same command again to go on from there", file=sys.stderr)
@@ -62,7 +62,7 @@ def show_counts(
     if report is not None:
         _show_read(report, len(counts), report.seconds)
     else:
-        line("added", f"{size(counts.total_bytes)}, {len(counts):,} distinct pretokens")
+        line("added", f"{size(counts.total_bytes)}, {quantity(len(counts), 'distinct pretoken')}")
     if counts.is_cut:
         line(
             "cut", f"pretokens that occur fewer than {counts.origin.min_count:,} times are left out"
@@ -91,33 +91,40 @@ def show_training(tokenizer: Tokenizer, out: Path | None, *, as_json: bool) -> N
     if report.read is not None:
         _show_read(report.read, report.distinct_pretokens, report.counting_seconds)
     else:
-        line("loaded", f"{report.distinct_pretokens:,} distinct pretokens", report.counting_seconds)
-    threads = f"{report.threads} thread{'s' if report.threads > 1 else ''}"
+        pretokens = quantity(report.distinct_pretokens, "distinct pretoken")
+        line("loaded", pretokens, report.counting_seconds)
+    threads = quantity(report.threads, "thread")
     engine = f"on cpu, {threads}" if report.engine == "rust" else "with the reference engine"
-    line("merged", f"{report.merges:,} merges {engine}", report.merging_seconds)
+    line("merged", f"{quantity(report.merges, 'merge')} {engine}", report.merging_seconds)
     if out is not None:
         line("wrote", f"{out}/", report.saving_seconds)
     _show_end(report)
 
 
 def _show_read(report: ReadReport, distinct: int, seconds: float) -> None:
-    documents = f"{report.documents:,} document{'' if report.documents == 1 else 's'}"
-    line("counted", f"{size(report.bytes)}, {documents}, {distinct:,} distinct pretokens", seconds)
+    documents = quantity(report.documents, "document")
+    pretokens = quantity(distinct, "distinct pretoken")
+    line("counted", f"{size(report.bytes)}, {documents}, {pretokens}", seconds)
     if report.limit_reached:
         line("limit", "reached: reading stopped before the end of the inputs")
     if report.capped_documents:
-        line("capped", f"{report.capped_documents:,} documents")
+        line("capped", quantity(report.capped_documents, "document"))
     if report.replaced_sequences:
-        line("replaced", f"{report.replaced_sequences:,} invalid UTF-8 sequences by U+FFFD")
+        sequences = quantity(report.replaced_sequences, "invalid UTF-8 sequence")
+        line("replaced", f"{sequences} by U+FFFD")
     if report.unmatched:
-        line("between", f"{report.unmatched:,} pretokens lie between matches of the pattern")
+        line("between", f"matches of the pattern: {quantity(report.unmatched, 'pretoken')}")
     if report.skipped_records:
-        line("skipped", f"{report.skipped_records:,} records, such as {report.skipped[0]}")
+        line(
+            "skipped", f"{quantity(report.skipped_records, 'record')}, such as {report.skipped[0]}"
+        )
 
 
 def _show_end(report: TrainingReport) -> None:
     if report.stopped != "full":
-        line("stopped", f"early at {report.vocab_size:,} tokens: {STOPPED[report.stopped]}")
+        line(
+            "stopped", f"early at {quantity(report.vocab_size, 'token')}: {STOPPED[report.stopped]}"
+        )
     if report.first_shared_merge is not None:
         line(
             "shared",
@@ -128,7 +135,8 @@ def _show_end(report: TrainingReport) -> None:
         if report.bytes_per_token is None
         else f", {report.bytes_per_token:.2f} bytes/token on this text"
     )
-    line("vocab", f"{report.vocab_size:,} tokens, {size(report.vocab_bytes)}{compression}")
+    tokens = quantity(report.vocab_size, "token")
+    line("vocab", f"{tokens}, {size(report.vocab_bytes)}{compression}")
     line(
         "took",
         f"{report.wall_seconds:.2f} s wall, {report.user_seconds:.2f} s user, "
@@ -160,19 +168,19 @@ def show_training_plan(run: TrainingRun, *, as_json: bool) -> None:
         return
     if plan is None:
         assert run.counts is not None
-        line("load", f"counts of {len(run.counts):,} distinct pretokens")
+        line("load", f"counts of {quantity(len(run.counts), 'distinct pretoken')}")
     else:
         _show_plan(plan)
     line(
         "train",
-        f"{run.settings.vocab_size:,} ids, pattern `{settings['pattern']}`, ties `{settings['ties']}`",
+        f"{quantity(run.settings.vocab_size, 'id')}, pattern `{settings['pattern']}`, ties `{settings['ties']}`",
     )
     line("write", "nothing" if run.out is None else f"{run.out}/")
 
 
 def _show_plan(plan: CountPlan) -> None:
     known = "of unknown size" if plan.input_bytes is None else size(plan.input_bytes)
-    line("read", f"{plan.num_inputs:,} input{'' if plan.num_inputs == 1 else 's'}, {known}")
+    line("read", f"{quantity(plan.num_inputs, 'input')}, {known}")
     if plan.units is not None:
-        line("resume", f"{plan.units_done:,} of {plan.units:,} units are done")
-    line("use", f"{plan.threads} thread{'' if plan.threads == 1 else 's'} on cpu")
+        line("resume", f"{plan.units_done:,} of {quantity(plan.units, 'unit')} done")
+    line("use", f"{quantity(plan.threads, 'thread')} on cpu")

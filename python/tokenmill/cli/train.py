@@ -107,11 +107,17 @@ def train(
     quiet: flags.Quiet = False,
     verbose: flags.Verbose = 0,
 ) -> None:
-    """Train a tokenizer on text, or on counts made by `tokenmill count`."""
+    """Train a tokenizer on text, or on counts made by `tokenmill count`.
+
+    INPUT are files, folders, globs or `-`: .txt, .jsonl, .parquet, .arrow, each also .gz, .zst,
+    .bz2.
+    """
     from tokenmill.cli import rendering
     from tokenmill.train.merges import prepare_training
 
     set_up_logging(verbose)
+    if not inputs and counts is None:
+        raise typer.BadParameter("at least one INPUT is needed, or `--counts`")
     run = prepare_training(
         inputs or None,
         counts=counts,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tokenmill.errors import ConfigError, SourceError
+from tokenmill.progress import quantity
 from tokenmill.sources.formats import stem_of_name
 
 _PART = re.compile(r"(?P<single>-?\d+)|(?P<start>-?\d+)?\.\.(?P<end>-?\d+)?")
@@ -93,7 +94,7 @@ def _from_end(number: int, present: Sequence[int], text: str, where: str) -> int
         return number
     if -number > len(present):
         raise SourceError(
-            f"`--shards {text}`: `{where}` has only {len(present)} shards, {_listed(present)}"
+            f"`--shards {text}`: `{where}` has only {quantity(len(present), 'shard')}, {_listed(present)}"
         )
     return present[number]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tokenmill import _core
-from tokenmill.progress import Meter
+from tokenmill.progress import Meter, quantity
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import TextSource
 from tokenmill.sources.text_files import InputFile
@@ -155,13 +155,15 @@ class CountJob:
 
     def _finish(self, counts: _core.Counts, report: ReadReport, seconds: float) -> PretokenCounts:
         log.info(
-            "counted %s documents, %s bytes, %s distinct pretokens in %.2f s",
-            *(f"{number:,}" for number in (report.documents, report.bytes, len(counts))),
+            "counted %s, %s, %s in %.2f s",
+            quantity(report.documents, "document"),
+            quantity(report.bytes, "byte"),
+            quantity(len(counts), "distinct pretoken"),
             seconds,
         )
         if log.isEnabledFor(logging.DEBUG):
             for pretoken, occurrences in counts.most_common(20):
-                log.debug("pretoken %r occurs %s times", pretoken, f"{occurrences:,}")
+                log.debug("pretoken %r occurs %s", pretoken, quantity(occurrences, "time"))
         report.seconds = seconds
         origin = self.origin.having_read(report.inputs) if report.limit_reached else self.origin
         result = PretokenCounts(counts, origin)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill import _core
 from tokenmill.errors import ConfigError
+from tokenmill.progress import quantity
 from tokenmill.train.origin import InputRecord, Origin, hash_inputs
 from tokenmill.train.settings import (
     check_pattern_name,
@@ -158,7 +159,29 @@ class PretokenCounts:
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __repr__(self) -> str:
-        return f"PretokenCounts({len(self):,} pretokens, {self.occurrences:,} occurrences, {self.pattern!r})"
+        return (
+            f"PretokenCounts({quantity(len(self), 'pretoken')}, "
+            f"{quantity(self.occurrences, 'occurrence')}, {self.pattern!r})"
+        )
+
+
+def add_files(
+    files: Sequence[str | os.PathLike[str]], *, pattern: str | None = None
+) -> PretokenCounts:
+    """The sum of the counts in `files`, one at a time in memory. FormatError naming the two that do
+    not fit together."""
+    file, *others = files
+    total = PretokenCounts.load(file, pattern=pattern)
+    known = total.origin
+    for other in others:
+        counts = PretokenCounts.load(other, pattern=pattern)
+        known.require_same_split(counts.origin, f"`{file}`", f"`{other}`")
+        if known.special_tokens is None:
+            # What comes next is compared with a file that knows its special tokens, once there is
+            # one.
+            file, known = other, counts.origin
+        total += counts
+    return total
 
 
 def as_dict(counts: _core.Counts) -> dict[bytes, int]:

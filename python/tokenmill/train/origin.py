@@ -125,7 +125,7 @@ class Origin:
         for what, mine, yours in sides:
             if mine != yours:
                 raise FormatError(
-                    f"{ours} and {theirs} have another {what}: `{mine}` and `{yours}`",
+                    f"{ours} and {theirs} differ in their {what}: `{mine}` and `{yours}`",
                     "count again with the same settings",
                 )
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 
 from tokenmill import _core
 from tokenmill.progress import Meter
@@ -26,6 +27,21 @@ def new_reader(
     )
 
 
+@dataclass
+class _Place:
+    """Where reading is. Workers move it on while the calling thread looks at it, so it is replaced
+    as a whole."""
+
+    source: OpenedSource | None
+    """`None` between two sources."""
+    input_before: int
+    """Input bytes of the sources before this one."""
+    size_in_bytes: int = 0
+    text_before: int | None = None
+    """Text bytes counted when it was first looked at: the last ones known when it was opened may
+    be megabytes behind."""
+
+
 class Reading:
     """Sources, or parts of them, being read in order."""
 
@@ -44,10 +60,8 @@ class Reading:
         self._meter = meter
         self._input_before, self._text_before = before
         self._total_bytes = _total_bytes(parts) if total_bytes is None else total_bytes
-        self._finished_bytes = 0
-        self._current: OpenedSource | None = None
-        self._current_bytes = 0
-        self._text_bytes = self._text_at_start = 0
+        self._place = _Place(None, 0)
+        self._consumed_bytes = 0
         self.num_inputs = 0
         """Inputs begun so far; later parts of one that began elsewhere do not count."""
 
@@ -56,20 +70,21 @@ class Reading:
         with contextlib.closing(self.sources()) as sources:
             counter.count(reader, sources, self._progress if self._meter.is_shown else None)
         self.require_unchanged()
+        if not reader.limit_reached:
+            self._progress(reader.report["bytes"], 0)
 
     def sources(self) -> Generator[_core.Source]:
         """Each source, opened when the one before is at its end."""
         for source, part in self._parts:
             opened = source.open(self._options, part)
             self.num_inputs += part is None or part.start == 0
-            self._current, self._text_at_start = opened, self._text_bytes
-            self._current_bytes = _bytes_of(source, part) or 0
+            before, size = self._place.input_before, _bytes_of(source, part) or 0
+            self._place = _Place(opened, before, size, None if before else 0)
             try:
                 yield opened.documents
             finally:
                 opened.close()
-            self._finished_bytes += self._current_bytes
-            self._current = None
+            self._place = _Place(None, before + size)
 
     def require_unchanged(self) -> None:
         for source, _ in self._parts:
@@ -77,18 +92,24 @@ class Reading:
                 source.require_unchanged()
 
     def _progress(self, text_bytes: int, _documents: int) -> None:
-        self._text_bytes = text_bytes
+        # What was counted lags behind what was read, so a source's end may come early or late by a
+        # few blocks; never back.
+        self._consumed_bytes = max(self._consumed_bytes, _consumed(self._place, text_bytes))
         fraction = None
         if self._total_bytes:
-            fraction = (self._input_before + self._consumed_bytes()) / self._total_bytes
+            fraction = (self._input_before + self._consumed_bytes) / self._total_bytes
         self._meter.update(self._text_before + text_bytes, fraction)
 
-    def _consumed_bytes(self) -> int:
-        current = self._current
-        if current is None:
-            return self._finished_bytes
-        within = current.position() if current.position else self._text_bytes - self._text_at_start
-        return self._finished_bytes + min(within, self._current_bytes)
+
+def _consumed(place: _Place, text_bytes: int) -> int:
+    """Input bytes read so far, `text_bytes` of text having come out of them."""
+    if place.source is None:
+        return place.input_before
+    if place.text_before is None:
+        place.text_before = text_bytes
+    position = place.source.position
+    within = position() if position else text_bytes - place.text_before
+    return place.input_before + min(within, place.size_in_bytes)
 
 
 def _bytes_of(source: TextSource, part: Part | None) -> int | None:

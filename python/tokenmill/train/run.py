@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.progress import Meter, ProgressChoice
+from tokenmill.progress import Meter, ProgressChoice, quantity
 from tokenmill.sources.inputs import Inputs, find_inputs
 from tokenmill.sources.options import ReadOptions
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -185,16 +185,19 @@ class TrainingRun:
 def _log_merges(learned: "LearnedMerges", seconds: float) -> None:
     rate = len(learned.merges) / max(seconds, 1e-9)
     log.info(
-        "merged %s of %s distinct pairs, %s merges/s: %s",
-        *(f"{number:,.0f}" for number in (len(learned.merges), learned.num_pairs, rate)),
+        "%s at %s/s; %s before the first; %s",
+        quantity(len(learned.merges), "merge"),
+        quantity(round(rate), "merge"),
+        quantity(learned.num_pairs, "distinct pair"),
         STOPPED[learned.stopped],
     )
     if not log.isEnabledFor(logging.DEBUG):
         return
     spelling = learned.tokens
     for left, right, count in learned.top_pairs:
-        log.debug("pair %r %r occurs %s times", spelling[left], spelling[right], f"{count:,}")
+        times = quantity(count, "time")
+        log.debug("pair %r %r occurs %s", spelling[left], spelling[right], times)
     counts = learned.counts or [0] * len(learned.merges)
     for rank, ((left, right, joined), count) in enumerate(zip(learned.merges, counts, strict=True)):
         parts = (spelling[left], spelling[right], spelling[joined])
-        log.debug("merge %d: %r + %r = %r, %s times", rank, *parts, f"{count:,}")
+        log.debug("merge %d: %r + %r = %r, %s", rank, *parts, quantity(count, "time"))

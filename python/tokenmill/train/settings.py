@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from tokenmill import _core
 from tokenmill.errors import ConfigError, VocabError
+from tokenmill.progress import quantity
 from tokenmill.sources.choices import nearest_hint, require_one_of, require_whole_number
 
 NUM_BYTES = 256
@@ -88,7 +89,7 @@ def _check_vocab_size(vocab_size: object, num_special: int) -> None:
         raise VocabError(f"vocab size must be a whole number, found `{vocab_size!r}`")
     if vocab_size < least:
         raise VocabError(
-            f"vocab size {vocab_size} is below {least} ({NUM_BYTES} bytes + {num_special} special tokens)"
+            f"vocab size {vocab_size} is below {least} ({NUM_BYTES} bytes + {quantity(num_special, 'special token')})"
         )
     if vocab_size > MAX_VOCAB_SIZE:
         raise VocabError(

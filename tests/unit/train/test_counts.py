@@ -1,6 +1,8 @@
 """Counts add up, save, load, and never meet counts of another pattern unnoticed."""
 
 import hashlib
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -105,6 +107,34 @@ def test_many_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     counts.save(tmp_path / "a.parquet")
     assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups > 16
     assert tm.PretokenCounts.load(tmp_path / "a.parquet") == counts
+
+
+def test_loading_leaves_pandas_alone(tmp_path: Path) -> None:
+    """pandas takes a second to import, and pyarrow reaches for it where it can."""
+    (tmp_path / "pandas").mkdir()
+    (tmp_path / "pandas" / "__init__.py").write_text("raise SystemExit('pandas was imported')")
+    counts = some_counts()
+    counts.save(tmp_path / "a.parquet")
+    program = "import sys, tokenmill as tm; print(len(tm.PretokenCounts.load(sys.argv[1])))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "a.parquet")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert (done.stdout, done.stderr) == (f"{len(counts)}\n", "")
+
+
+@pytest.mark.parametrize("width", ["int8", "uint16", "int32", "int64", "uint64"])
+def test_counts_of_any_width_are_read(tmp_path: Path, width: str) -> None:
+    numbers = pa.array([7, 1, 3], pa.type_for_alias(width))
+    pq.write_table(
+        pa.table({"pretoken": ["a", "b", "c"], "count": numbers}), tmp_path / "a.parquet"
+    )
+    loaded = tm.PretokenCounts.load(tmp_path / "a.parquet", pattern="gpt2")
+    assert loaded.to_dict() == {b"a": 7, b"b": 1, b"c": 3}
 
 
 def test_files_from_elsewhere_need_a_pattern(tmp_path: Path) -> None:

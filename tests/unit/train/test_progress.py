@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 import tokenmill as tm
-from tokenmill.progress import Meter, Snapshot, duration, size
+from tokenmill.progress import Meter, Snapshot, duration, quantity, size
+from tokenmill.sources.inputs import find_inputs
+from tokenmill.sources.options import ReadOptions
+from tokenmill.train.reading import Reading
 
 
 def test_snapshots_know_rate_and_time_left() -> None:
@@ -47,6 +50,7 @@ def test_snapshots_know_rate_and_time_left() -> None:
     ("number", "text"),
     [
         (0, "0 bytes"),
+        (1, "1 byte"),
         (999, "999 bytes"),
         (1000, "1.0 kB"),
         (99_960, "100 kB"),
@@ -56,6 +60,14 @@ def test_snapshots_know_rate_and_time_left() -> None:
 )
 def test_sizes(number: float, text: str) -> None:
     assert size(number) == text
+
+
+def test_quantities() -> None:
+    assert [quantity(number, "merge") for number in (0, 1, 2000)] == [
+        "0 merges",
+        "1 merge",
+        "2,000 merges",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +101,50 @@ def test_callers_see_both_phases(tmp_path: Path) -> None:
     assert all(snapshot.fraction is None or 0 <= snapshot.fraction <= 1 for snapshot in seen)
 
 
+class CollectingMeter(Meter):
+    def __init__(self) -> None:
+        super().__init__(False)
+        self.fractions: list[float | None] = []
+
+    def update(self, done: int, fraction: float | None) -> None:
+        self.fractions.append(fraction)
+
+
+def test_what_was_read_but_not_yet_counted_does_not_count_twice(tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.txt" for number in range(3)]
+    for file, size_in_bytes in zip(files, (300, 600, 100), strict=True):
+        file.write_bytes(b"x" * size_in_bytes)
+    meter = CollectingMeter()
+    parts = [(source, None) for source in find_inputs(files, ReadOptions())]
+    reading = Reading(parts, ReadOptions(), meter)
+    sources = reading.sources()
+    next(sources)
+    reading._progress(100, 0)
+    next(sources)  # the first file is read to its end; 200 of its bytes are yet to be counted
+    for text_bytes in (300, 500, 700):
+        reading._progress(text_bytes, 0)
+    next(sources)
+    for text_bytes in (900, 950):
+        reading._progress(text_bytes, 0)
+    assert next(sources, None) is None
+    reading._progress(1000, 0)
+    assert meter.fractions == [0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 1.0]
+
+
+@pytest.mark.parametrize("with_out", [False, True])
+def test_several_files_end_at_the_whole(tmp_path: Path, with_out: bool) -> None:
+    files = [tmp_path / f"{number}.txt" for number in range(5)]
+    for number, file in enumerate(files):
+        file.write_text("low lower " * (number + 1) * 1000)
+    seen: list[Snapshot] = []
+    out = tmp_path / "counts.parquet" if with_out else None
+    tm.count(files, out=out, unit_bytes=30_000, progress=seen.append)
+    fractions = [snapshot.fraction for snapshot in seen]
+    assert fractions[-1] == 1.0
+    assert fractions == sorted(fraction for fraction in fractions if fraction is not None)
+    assert seen[-1].done == sum(file.stat().st_size for file in files)
+
+
 def test_logs_get_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
@@ -101,8 +157,11 @@ def test_logs_get_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     meter.begin("merging", "merges")
     now[0] += 6
     meter.update(500, 0.5)
+    meter.update(1000, 1.0)
+    meter.update(1001, 1.0)
     meter.end()
-    lines = stream.getvalue().splitlines()
+    *lines, last = stream.getvalue().splitlines()
+    assert last.split()[:4] == ["merging", "1,000", "merges", "100%"], "the end is told, once"
     assert 3 <= len(lines) <= 5
     assert lines[0].startswith("counting")
     assert lines[-1].split() == [

@@ -24,7 +24,7 @@ def train(**keywords: Any) -> tm.Tokenizer:
         (
             {"vocab_size": 200},
             VocabError,
-            r"vocab size 200 is below 257 \(256 bytes \+ 1 special tokens\)",
+            r"vocab size 200 is below 257 \(256 bytes \+ 1 special token\)",
         ),
         ({"vocab_size": 257, "special_tokens": ["<a>", "<b>"]}, VocabError, "257 is below 258"),
         ({"vocab_size": 260, "reserve": 10}, VocabError, "260 is below 267"),

@@ -6,6 +6,7 @@
 //! [`Splitter::last_cut`] possible.
 
 mod cl100k;
+mod dialect;
 mod gpt2;
 mod o200k;
 mod regex;

@@ -2,7 +2,7 @@
 
 use fancy_regex::{Regex, RegexBuilder};
 
-use super::Sink;
+use super::{Sink, dialect};
 use crate::error::{Error, Result};
 use crate::unicode::decode;
 
@@ -18,7 +18,8 @@ pub struct GeneralRegex {
 
 impl GeneralRegex {
     pub fn new(pattern: &str) -> Result<Self> {
-        let regex = RegexBuilder::new(pattern).backtrack_limit(BACKTRACK_LIMIT).build().map_err(|e| {
+        let spelling = dialect::for_engine(pattern)?;
+        let regex = RegexBuilder::new(&spelling).backtrack_limit(BACKTRACK_LIMIT).build().map_err(|e| {
             Error::config(format!("pattern `{pattern}` is neither a named pattern nor a regex: {e}"))
         })?;
         match regex.is_match("") {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use super::pair_counts::{Entry, PairCounts, PairMap, Positions};
+use super::pair_counts::{Entry, PairCounts, PairMap, Positions, too_frequent};
 use super::sequences::{Cell, EDGE, Event, Sequences};
 use super::{Merges, Options, Pair, Stopped};
 use crate::count::{PretokenCounts, Watch};
@@ -225,7 +225,7 @@ impl<'a, C: Cell> Trainer<'a, C> {
         }
         if shared {
             self.first_shared.get_or_insert(self.triples.len() - 1);
-            self.update_shared(pair, joined);
+            self.update_shared(pair, joined)?;
         } else {
             self.update_new(count, pair, joined);
         }
@@ -301,7 +301,7 @@ impl<'a, C: Cell> Trainer<'a, C> {
 
     /// Counts after a merge into an id that existed before: neighbours may be that id, pairs may exist, and
     /// forgotten ones may come back. Rare, so it takes the plain way.
-    fn update_shared(&mut self, pair: Pair, z: u32) {
+    fn update_shared(&mut self, pair: Pair, z: u32) -> Result<()> {
         let (a, b) = (pair.left(), pair.right());
         let mut change: PairMap<i128> = PairMap::default();
         for &x in &self.around.left.touched {
@@ -339,10 +339,12 @@ impl<'a, C: Cell> Trainer<'a, C> {
             if by > 0 || !places.is_empty() {
                 let stored = self.pairs.get(pair).is_some();
                 if by > 0 || stored {
-                    self.pairs.raise(pair, by.max(0) as u64, places, &self.tokens);
+                    let by = u64::try_from(by.max(0)).map_err(|_| too_frequent())?;
+                    self.pairs.raise(pair, by, places, &self.tokens)?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Lower the threshold and bring back what now reaches it, by one pass over all sequences.
@@ -362,7 +364,7 @@ impl<'a, C: Cell> Trainer<'a, C> {
             }
         });
         if overflow {
-            return Err(Error::Overflow { message: "a pair occurs more than 2^64 - 1 times".into() });
+            return Err(too_frequent());
         }
         sums.retain(|pair, sum| {
             sum.0 >= self.pairs.forgotten_below && self.allowed(pair.left(), pair.right())

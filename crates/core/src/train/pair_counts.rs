@@ -12,6 +12,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 use super::{Pair, Ties};
+use crate::error::{Error, Result};
 
 /// Where a pair stands. Positions ascend; some may have lost the pair since, none is missing.
 pub enum Positions {
@@ -42,6 +43,11 @@ pub struct PairCounts {
     pub ties: Ties,
     /// Pairs that are not stored occur fewer times than this.
     pub forgotten_below: u64,
+}
+
+/// What to say when a pair's count leaves 64 bits.
+pub fn too_frequent() -> Error {
+    Error::Overflow { message: "a pair occurs more than 2^64 - 1 times".into() }
 }
 
 /// A map keyed by pairs.
@@ -108,14 +114,17 @@ impl PairCounts {
     }
 
     /// Add occurrences at `positions` to a pair that may or may not be stored: only merges that share an id do.
-    pub fn raise(&mut self, pair: Pair, by: u64, positions: Vec<u32>, tokens: &[Vec<u8>]) {
+    pub fn raise(&mut self, pair: Pair, by: u64, positions: Vec<u32>, tokens: &[Vec<u8>]) -> Result<()> {
         let forgotten_below = self.forgotten_below;
         self.stored_once.insert(pair);
         let entry = self.entries.entry(pair).or_insert_with(|| Entry {
             count: forgotten_below - 1,
             positions: if forgotten_below > 1 { Positions::Unknown } else { Positions::Own(Vec::new()) },
         });
-        entry.count += by;
+        entry.count = match entry.positions {
+            Positions::Unknown => entry.count.saturating_add(by),
+            _ => entry.count.checked_add(by).ok_or_else(too_frequent)?,
+        };
         match &mut entry.positions {
             Positions::Own(own) => {
                 own.extend(positions);
@@ -129,6 +138,7 @@ impl PairCounts {
         }
         let count = entry.count;
         self.push(count, pair, tokens);
+        Ok(())
     }
 
     /// The best stored pair and its count, without taking it out. `None` if nothing is stored.

@@ -8,6 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Pair;
+use super::pair_counts::too_frequent;
 use crate::count::PretokenCounts;
 use crate::error::{Error, Result};
 use crate::memory::{as_atomics, with_huge_pages, zeros_on_huge_pages};
@@ -182,7 +183,7 @@ impl<C: Cell> Sequences<C> {
     fn sum(&self, positions: &[u32]) -> Result<u64> {
         let mut counts = CountAt { steps: &self.steps, step: 0 };
         let sum = positions.iter().try_fold(0u64, |sum, &position| sum.checked_add(counts.at(position)));
-        sum.ok_or_else(|| Error::Overflow { message: "a pair occurs more than 2^64 - 1 times".into() })
+        sum.ok_or_else(too_frequent)
     }
 
     /// Give every pair of neighbours with its position and count to `visit`. `lengths[id]` is in cells.
