@@ -63,7 +63,12 @@ class Source:
 
     @staticmethod
     def plain_text(
-        file: str | _Readable, *, name: str, separator: bytes, start: int = 0, end: int | None = None
+        file: str | _Readable,
+        *,
+        name: str,
+        separator: bytes,
+        start: int = 0,
+        end: int | None = None,
     ) -> Source:
         """Documents between separators. `file` is a local path or anything with `read(n)`. With a path, only
         the documents whose first byte lies in [start, end). A UTF-8 BOM at byte 0 is dropped; empty documents
@@ -80,7 +85,9 @@ class Source:
         """One document for each item. Another type is a SourceError naming its position."""
 
     @staticmethod
-    def arrow(arrays: Iterator[tuple[Buffer | None, Buffer, Buffer, bool, int, int]], *, name: str) -> Source:
+    def arrow(
+        arrays: Iterator[tuple[Buffer | None, Buffer, Buffer, bool, int, int]], *, name: str
+    ) -> Source:
         """One document for each value of Arrow string arrays, given as (validity bits or None, offsets, data,
         whether offsets are 64 bits wide, array offset, array length). A null follows `on_error`."""
 
@@ -158,7 +165,9 @@ class Counter:
     """Counts pretokens over any number of `count` calls."""
 
     def __new__(cls, splitter: Splitter, threads: int) -> Counter: ...
-    def count(self, reader: Reader, sources: Iterator[Source], progress: _Progress | None = None) -> None:
+    def count(
+        self, reader: Reader, sources: Iterator[Source], progress: _Progress | None = None
+    ) -> None:
         """Read `sources` to their end or to the reader's limit. GIL released, Ctrl-C heard; after an error the
         counter is no longer usable. The result does not depend on `threads` or on block sizes."""
 

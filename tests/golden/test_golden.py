@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tokenmill import _core, reference
 from tokenmill.tokenizer.formats.byte_letters import from_letters
 from tokenmill.tokenizer.tokenizer import Tokenizer

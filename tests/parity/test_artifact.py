@@ -15,6 +15,7 @@ import pytest
 import tiktoken
 import tiktoken.load
 import tokenizers
+
 from tokenmill import _core, reference
 from tokenmill.tokenizer.formats import huggingface_json
 from tokenmill.tokenizer.tokenizer import Tokenizer

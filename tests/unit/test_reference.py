@@ -12,6 +12,7 @@ import pytest
 import regex
 import rustbpe
 import tokenizers
+
 from tokenmill import reference
 from tokenmill.tokenizer.formats.byte_letters import from_letters
 

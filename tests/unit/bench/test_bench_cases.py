@@ -3,7 +3,6 @@
 import tomllib
 
 import pytest
-
 from bench.cases import load_cases
 from bench.machine import REPOSITORY
 from bench.peers import PEERS

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from bench.commands.equality import explain
 from bench.environments import NotAvailable, last_line, python_for
 from bench.job import Job

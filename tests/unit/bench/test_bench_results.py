@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from bench.history import history_text, write_history
 from bench.job import BenchError
 from bench.machine import Commit, Machine

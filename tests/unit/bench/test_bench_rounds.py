@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from bench.job import BenchError, Job, read_answer, write_answer
 from bench.rounds import Entrant, Plan, run_answers, run_once, run_rounds
 

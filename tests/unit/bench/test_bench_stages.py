@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pyarrow.parquet
-import tokenmill as tm
-
 from bench.documents import stream_documents
 from bench.job import Job
 from bench.peers import tokenmill
 from bench.stages import count_pretokens, merge_counts, read_parquet
 from bench.stages.parquet_copy import write_parquet
 from bench.stages.word_pairs import write_counts
+
+import tokenmill as tm
 
 SEPARATOR = "<|endoftext|>"
 

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-
 from bench.summary import serial_share, summarize
 
 

@@ -4,7 +4,6 @@ from array import array
 from pathlib import Path
 
 import pytest
-
 from bench.job import BenchError
 from bench.stages.word_pairs import (
     bound_for,

@@ -2,6 +2,7 @@
 
 import pytest
 import tokenizers
+
 from tokenmill.tokenizer.formats.byte_letters import from_letters, to_letters
 
 

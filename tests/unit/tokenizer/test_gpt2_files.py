@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import tokenizers
+
 from tokenmill.errors import FormatError
 from tokenmill.tokenizer.formats import gpt2_files
 from tokenmill.tokenizer.vocab import Vocab, vocab_from_bytes

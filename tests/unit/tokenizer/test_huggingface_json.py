@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import tokenizers
+
 from tokenmill.errors import FormatError, VocabError
 from tokenmill.tokenizer.formats import huggingface_json
 from tokenmill.tokenizer.vocab import Vocab, vocab_from_bytes

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import regex
 import tokenizers
+
 from tokenmill import _core
 from tokenmill.tokenizer.formats.split_regex import means_the_same_to_both, oniguruma_spelling
 

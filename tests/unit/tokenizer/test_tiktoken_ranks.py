@@ -5,6 +5,7 @@ import random
 
 import pytest
 import tiktoken
+
 from tokenmill.errors import FormatError
 from tokenmill.tokenizer.artifact import build_bpe
 from tokenmill.tokenizer.formats import tiktoken_ranks

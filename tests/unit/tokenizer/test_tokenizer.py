@@ -4,6 +4,7 @@ import pickle
 from typing import Any
 
 import pytest
+
 from tokenmill.errors import ConfigError, FormatError, VocabError
 from tokenmill.tokenizer.tokenizer import Tokenizer
 

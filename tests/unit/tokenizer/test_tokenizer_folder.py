@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tokenmill import _core
 from tokenmill.errors import ConfigError, FormatError
 from tokenmill.tokenizer.formats import gpt2_files, tiktoken_ranks

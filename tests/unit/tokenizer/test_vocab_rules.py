@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from tokenmill.errors import VocabError
 from tokenmill.tokenizer.vocab import vocab_from_bytes, vocab_from_ids
 
