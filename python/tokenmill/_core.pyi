@@ -105,7 +105,7 @@ class Reader:
         invalid_utf8: str = "error",
         chars_before: int = 0,
         bytes_before: int = 0,
-        block_bytes: int = 4194304,
+        block_bytes: int = 1048576,
     ) -> Reader:
         """`doc_cap` cuts each document after that many characters. `max_chars` stops after the document that
         brings the characters (after the cap) above that many, `max_bytes` before the document that would exceed it;

@@ -37,7 +37,7 @@ fn count(path: &str, splitter: &Arc<Splitter>) -> PretokenCounts {
     let mut reader = Reader::new(
         Policy { on_error: OnError::Fail, invalid_utf8: InvalidUtf8::Error },
         Limits::default(),
-        4 << 20,
+        1 << 20,
     );
     let mut source = Some(PlainText::range(path, path, SEPARATOR, 0, u64::MAX).expect("the path opens"));
     reader.feed(Box::new(move || Ok(source.take().map(|s| Box::new(s) as _))));

@@ -1,5 +1,6 @@
 //! `Source` and `Reader`: documents out of files, streams, iterables and Arrow arrays.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -113,7 +114,7 @@ impl Opener {
                 Box::new(Strings { items, name: name.into(), number: 0, raised })
             }
             Opener::Arrow { arrays, name } => {
-                Box::new(Arrow { arrays, name: name.into(), number: 0, raised })
+                Box::new(Arrow { arrays, name: name.into(), number: 0, raised, ready: VecDeque::new() })
             }
         })
     }
@@ -192,27 +193,72 @@ fn records(text: Text, pieces: Vec<Piece>, bad: Vec<BadRecord>, name: &Arc<str>,
     Raw { text, layout: Layout::Pieces { pieces, records: true }, place, bad }
 }
 
-/// An iterator of Arrow string arrays, as their buffers.
+/// An iterator of Arrow string arrays, as their buffers. A large array is handed out in several blocks, so that
+/// threads end together.
 struct Arrow {
     arrays: Py<PyIterator>,
     name: Arc<str>,
     number: u64,
     raised: Raised,
+    ready: VecDeque<Raw>,
 }
 
 impl source::Source for Arrow {
-    fn next(&mut self, _want: &Want) -> Result<Option<Raw>> {
-        let array = Python::attach(|py| -> PyResult<Option<ArrowStrings>> {
-            let mut arrays = self.arrays.bind(py).clone();
-            arrays.next().map(|array| ArrowStrings::new(&array?)).transpose()
-        });
-        let Some(array) = array.map_err(|e| foreign(&self.raised, e))? else { return Ok(None) };
-        let first = self.number;
-        self.number += array.len as u64;
-        let (pieces, bad) = array.pieces().map_err(|reason| {
-            Error::source(format!("`{}` holds a broken Arrow array: {reason}", self.name))
-        })?;
-        Ok(Some(records(Text::Shared(Box::new(array.data)), pieces, bad, &self.name, first)))
+    fn next(&mut self, want: &Want) -> Result<Option<Raw>> {
+        while self.ready.is_empty() {
+            let array = Python::attach(|py| -> PyResult<Option<ArrowStrings>> {
+                let mut arrays = self.arrays.bind(py).clone();
+                arrays.next().map(|array| ArrowStrings::new(&array?)).transpose()
+            });
+            let Some(array) = array.map_err(|e| foreign(&self.raised, e))? else { return Ok(None) };
+            let first = self.number;
+            self.number += array.len as u64;
+            let (pieces, bad) = array.pieces().map_err(|reason| {
+                Error::source(format!("`{}` holds a broken Arrow array: {reason}", self.name))
+            })?;
+            self.hand_out(Arc::new(array.data), &pieces, bad, first, want.block_bytes);
+        }
+        Ok(self.ready.pop_front())
+    }
+}
+
+impl Arrow {
+    fn hand_out(
+        &mut self,
+        data: Arc<Bytes>,
+        mut pieces: &[Piece],
+        bad: Vec<BadRecord>,
+        first: u64,
+        block_bytes: usize,
+    ) {
+        let (mut at, mut bad) = (0, bad.into_iter().peekable());
+        while !pieces.is_empty() {
+            let mut bytes = 0;
+            let fits = |piece: &&Piece| {
+                let enough = bytes >= block_bytes;
+                bytes += piece.end - piece.start;
+                !enough
+            };
+            let (block, rest) = pieces.split_at(pieces.iter().take_while(fits).count());
+            let end = at + block.len() as u64;
+            let mut bad_here = Vec::new();
+            while let Some(mut record) = bad.next_if(|b| b.record < end) {
+                record.record -= at;
+                bad_here.push(record);
+            }
+            let text = Text::Shared(Box::new(Shared(data.clone())));
+            self.ready.push_back(records(text, block.to_vec(), bad_here, &self.name, first + at));
+            (at, pieces) = (end, rest);
+        }
+    }
+}
+
+/// One buffer behind several blocks.
+struct Shared(Arc<Bytes>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_ref().as_ref()
     }
 }
 
@@ -316,7 +362,7 @@ impl Reader {
 impl Reader {
     #[new]
     #[pyo3(signature = (*, doc_cap = None, max_chars = None, max_bytes = None, on_error = "fail",
-                        invalid_utf8 = "error", chars_before = 0, bytes_before = 0, block_bytes = 4194304))]
+                        invalid_utf8 = "error", chars_before = 0, bytes_before = 0, block_bytes = 1048576))]
     #[allow(clippy::too_many_arguments)] // they are keywords in Python
     fn new(
         py: Python<'_>,

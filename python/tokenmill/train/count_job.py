@@ -23,7 +23,7 @@ from tokenmill.train.report import ReadReport
 from tokenmill.train.units import UNIT_BYTES, Unit, plan_as_json, plan_units
 from tokenmill.train.work_folder import UnitResult, WorkFolder, units_done
 
-BLOCK_BYTES = 1 << 22
+BLOCK_BYTES = 1 << 20
 
 log = logging.getLogger("tokenmill")
 

@@ -12,7 +12,7 @@ from tokenmill.sources.text_files import InputFile
 
 
 def new_reader(
-    options: ReadOptions, chars_before: int = 0, bytes_before: int = 0, block_bytes: int = 1 << 22
+    options: ReadOptions, chars_before: int = 0, bytes_before: int = 0, block_bytes: int = 1 << 20
 ) -> _core.Reader:
     """The core's reader under these options; `…_before` is what earlier units used of the limits."""
     return _core.Reader(

@@ -19,6 +19,7 @@ impl O200k {
     ///
     /// `U*` takes its whole run. If no `W` follows, it gives characters back until one is in both classes, and
     /// `W+` then ends right behind that one, because everything after it in the run is in `U` alone.
+    #[inline]
     fn lower_word(&self, text: &[u8], at: usize) -> usize {
         let mut end = at;
         let mut behind_last_both = at;
@@ -26,7 +27,7 @@ impl O200k {
             let (flags, len) = self.classes.at(text, end);
             if flags & UPPERISH == 0 {
                 if flags & LOWERISH != 0 {
-                    return runs::with(self.classes, text, end + len, LOWERISH);
+                    return runs::lowerish(self.classes, text, end + len);
                 }
                 break;
             }

@@ -1,6 +1,6 @@
 //! Pieces that the named patterns share: runs of one class, contractions, white space.
 
-use crate::unicode::{Classes, LETTER, NEWLINE, NOT_ASCII, NUMBER, SPACE};
+use crate::unicode::{Classes, LETTER, LOWERISH, NEWLINE, NOT_ASCII, NUMBER, SPACE};
 
 /// Neither letter, nor number, nor space: what `[^\s\p{L}\p{N}]` matches.
 pub const NO_SYMBOL: u8 = LETTER | NUMBER | SPACE;
@@ -22,29 +22,48 @@ pub fn with(classes: &Classes, text: &[u8], mut at: usize, mask: u8) -> usize {
     at
 }
 
-/// End of the run of letters starting at `at`. Eight ASCII bytes are looked at together: most words end in the
-/// first eight.
+/// End of the run of letters starting at `at`.
 #[inline]
-pub fn letters(classes: &Classes, text: &[u8], mut at: usize) -> usize {
-    while let Some(eight) = text.get(at..at + 8) {
-        let len = ascii_letters(u64::from_le_bytes(eight.try_into().expect("eight bytes")));
-        at += len;
-        if len < 8 {
-            // The byte at `at` is no ASCII letter; only a character beyond ASCII can go on.
-            return if text[at] < 0x80 { at } else { with(classes, text, at, LETTER) };
-        }
-    }
-    with(classes, text, at, LETTER)
+pub fn letters(classes: &Classes, text: &[u8], at: usize) -> usize {
+    eight_by_eight(classes, text, at, LETTER, |eight| ascii_letters(eight | (0x20 * ONES)))
 }
 
-/// How many of the eight bytes, from the lowest, are ASCII letters.
+/// End of the run of [`LOWERISH`] characters starting at `at`.
+#[inline]
+pub fn lowerish(classes: &Classes, text: &[u8], at: usize) -> usize {
+    eight_by_eight(classes, text, at, LOWERISH, ascii_letters)
+}
+
+/// End of the run of characters that have the flag `mask`, where `measure` tells how many of eight bytes are ASCII
+/// characters that have it. Most words end in the first eight.
+#[inline(always)]
+fn eight_by_eight(
+    classes: &Classes,
+    text: &[u8],
+    mut at: usize,
+    mask: u8,
+    measure: impl Fn(u64) -> usize,
+) -> usize {
+    while let Some(eight) = text.get(at..at + 8) {
+        let len = measure(u64::from_le_bytes(eight.try_into().expect("eight bytes")));
+        at += len;
+        if len < 8 {
+            // No ASCII character goes on at `at`; only one beyond ASCII can.
+            return if text[at] < 0x80 { at } else { with(classes, text, at, mask) };
+        }
+    }
+    with(classes, text, at, mask)
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// How many of the eight bytes, from the lowest, are `a` to `z`.
 #[inline(always)]
 fn ascii_letters(eight: u64) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
-    let lower = (eight | (0x20 * ONES)) & !HIGH;
-    let from_a = lower + (0x80 - b'a' as u64) * ONES;
-    let beyond_z = lower + (0x7F - b'z' as u64) * ONES;
+    let low = eight & !HIGH;
+    let from_a = low + (0x80 - b'a' as u64) * ONES;
+    let beyond_z = low + (0x7F - b'z' as u64) * ONES;
     let letters = from_a & !beyond_z & !eight & HIGH;
     (!letters & HIGH).trailing_zeros() as usize / 8
 }
