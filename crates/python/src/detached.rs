@@ -13,8 +13,10 @@ use tokenmill_core::count::Watch;
 
 use crate::errors::IntoPython;
 
-/// How often the calling thread looks up. Ctrl-C is answered within this and one step of the work.
+/// How often the calling thread looks up, and how long it waits for work that was told to stop: together, with what
+/// Python needs to end, less than a quarter of a second.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+const MOMENT: Duration = Duration::from_millis(80);
 
 /// Run `work`, calling `progress(done, detail)` now and then. On a signal the work is told to stop and given a
 /// moment; one that is stuck in a blocking read is left behind, since nothing can wake it.
@@ -48,7 +50,7 @@ pub fn detached<T: Send + 'static>(
         }
         if let Err(interrupt) = py.check_signals().and_then(|()| report(progress, &watch)) {
             watch.cancel.store(true, Ordering::Relaxed);
-            let _ = wait(Duration::from_millis(150));
+            let _ = wait(MOMENT);
             return Err(interrupt);
         }
     }
