@@ -1,96 +1,27 @@
 """`tokenmill train`: text or counts in, a tokenizer folder out."""
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from tokenmill.cli import options as flags
+from tokenmill.cli import train_options as own
 from tokenmill.cli.console import answering_errors, set_up_logging
-from tokenmill.train.settings import ENGINES, PLACEMENTS, PROFILES, TIES, TrainSettings
-
-
-def _choices(names: tuple[str, ...]) -> str:
-    return "|".join(names)
 
 
 @answering_errors
 def train(
     inputs: flags.Inputs = None,
-    counts: Annotated[
-        Path | None,
-        typer.Option("--counts", metavar="FILE", help="Start from these counts instead."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Where the tokenizer goes; without it no file is written."
-        ),
-    ] = None,
-    vocab_size: Annotated[
-        int | None,
-        typer.Option(
-            "--vocab-size",
-            metavar="N",
-            help=flags.help_text(
-                "Ids in all, bytes and special tokens included.", TrainSettings.vocab_size
-            ),
-        ),
-    ] = None,
+    counts: own.Counts = None,
+    out: own.OutFolder = None,
+    vocab_size: own.VocabSize = None,
     pattern: flags.Pattern = None,
     special: flags.Special = None,
-    special_placement: Annotated[
-        str | None,
-        typer.Option(
-            "--special-placement",
-            metavar=_choices(PLACEMENTS),
-            help=flags.help_text(
-                "Where special tokens get their ids.", TrainSettings.special_placement
-            ),
-        ),
-    ] = None,
-    reserve: Annotated[
-        int | None,
-        typer.Option("--reserve", metavar="N", help="Placeholder special tokens for later use."),
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile",
-            metavar=_choices(tuple(PROFILES)),
-            help="Pattern, tie rule, special tokens and caps at once; flags given as well win.",
-        ),
-    ] = None,
-    ties: Annotated[
-        str | None,
-        typer.Option(
-            "--ties",
-            metavar=_choices(TIES),
-            help=flags.help_text(
-                "Which of several equally frequent pairs to merge.", TrainSettings.ties
-            ),
-        ),
-    ] = None,
-    min_count: Annotated[
-        int | None,
-        typer.Option(
-            "--min-count",
-            metavar="N",
-            help=flags.help_text(
-                "Stop when the best pair occurs fewer than N times.", TrainSettings.min_count
-            ),
-        ),
-    ] = None,
-    max_token_bytes: Annotated[
-        int | None,
-        typer.Option("--max-token-bytes", metavar="N", help="No learned token is longer."),
-    ] = None,
-    engine: Annotated[
-        str,
-        typer.Option(
-            "--engine", metavar=_choices(ENGINES), help="`reference` is slow, short Python."
-        ),
-    ] = "rust",
+    special_placement: own.SpecialPlacement = None,
+    reserve: own.Reserve = None,
+    profile: own.Profile = None,
+    ties: own.Ties = None,
+    min_count: own.MinCount = None,
+    max_token_bytes: own.MaxTokenBytes = None,
+    engine: own.Engine = "rust",
     field: flags.Field = None,
     separator: flags.Separator = None,
     input_format: flags.InputFormat = None,
