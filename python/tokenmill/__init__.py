@@ -7,7 +7,8 @@
     'lowest'
 
 `train` and `count` read files, folders, globs, iterables and tables; `Tokenizer` encodes, decodes,
-saves and loads; `PretokenCounts` add up, save and load. Errors are subclasses of `TokenmillError`.
+saves and loads (`TokenBatch` is what it makes of many texts, `DecodeStream` decodes ids as they
+arrive); `PretokenCounts` add up, save and load. Errors are subclasses of `TokenmillError`.
 """
 
 from tokenmill._core import UNICODE_VERSION, __version__
@@ -21,6 +22,8 @@ from tokenmill.errors import (
 )
 from tokenmill.sources.documents import documents
 from tokenmill.sources.options import ReadOptions
+from tokenmill.tokenizer.streaming import DecodeStream
+from tokenmill.tokenizer.token_batch import TokenBatch
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.train.count import count
 from tokenmill.train.counts import PretokenCounts
@@ -32,11 +35,13 @@ from tokenmill.train.report import TrainingReport
 __all__ = [
     "UNICODE_VERSION",
     "ConfigError",
+    "DecodeStream",
     "DeviceError",
     "FormatError",
     "PretokenCounts",
     "ReadOptions",
     "SourceError",
+    "TokenBatch",
     "Tokenizer",
     "TokenmillError",
     "TrainingReport",

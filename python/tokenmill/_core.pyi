@@ -1,23 +1,28 @@
 """Types of the compiled module, and of nothing else. Private: the classes people see wrap these."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Literal, Protocol, final
 
 from typing_extensions import Buffer
 
 __all__ = [
     "CPU_LEVEL",
     "UNICODE_VERSION",
+    "Array",
     "Bpe",
     "Counter",
     "Counts",
     "Documents",
+    "EncodeStream",
     "Merges",
     "Reader",
     "Source",
     "Splitter",
+    "TokenizerModel",
+    "Vocab",
     "__version__",
     "named_patterns",
+    "read_tokenizer_json",
     "train_merges",
     "train_merges_from",
 ]
@@ -237,29 +242,205 @@ def train_merges_from(
     """The same on pretokens that are token ids already, each with its count; `num_tokens` includes `tokens`."""
 
 @final
-class Bpe:
-    """A vocab that encodes and decodes. Frozen, usable from any thread."""
+class Array:
+    """Numbers in the core's memory, one after another: `numpy.asarray` takes them without a copy."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    @property
+    def dtype(self) -> str:
+        """`uint16`, `uint32` or `int64`."""
+
+@final
+class Vocab:
+    """Tokens by id, merges in rank order, special tokens: checked once. Frozen."""
 
     def __new__(
         cls,
         tokens: Sequence[bytes],
         merges: Sequence[tuple[int, int, int]],
         special_tokens: Mapping[str, int],
-        splitter: Splitter,
+        *,
+        ignore_merges: bool = False,
+    ) -> Vocab:
+        """`tokens[id]` is the bytes of every id, a special token's its UTF-8 spelling; b"" leaves an id without a
+        token. `merges` are (left, right, joined). With `ignore_merges` a pretoken that is a token becomes its id
+        whether merges lead there or not. VocabError when a merge's parts do not spell its token, a byte has no
+        token, or two ordinary tokens spell the same bytes."""
+
+    @staticmethod
+    def from_ranks(tokens: Sequence[bytes], special_tokens: Mapping[str, int]) -> Vocab:
+        """From tokens in the order of their ranks, as tiktoken keeps them: the merges are found by encoding each
+        token by the ranks of the others, which gives the same ids (docs/formats.md). Special tokens may leave ids
+        out above the last rank."""
+
+    @staticmethod
+    def read_ranks(data: Buffer, special_tokens: Mapping[str, int], *, file: str) -> Vocab:
+        """The same from the bytes of a tiktoken file. FormatError naming `file` and the line."""
+
+    @property
+    def size(self) -> int:
+        """Number of ids, those without a token included."""
+
+    @property
+    def num_merges(self) -> int: ...
+    @property
+    def special_tokens(self) -> dict[str, int]: ...
+    @property
+    def ignore_merges(self) -> bool: ...
+    def tokens(self) -> list[bytes]:
+        """By id; b"" for an id without a token."""
+
+    def merges(self) -> list[tuple[int, int, int]]: ...
+    def token(self, token_id: int) -> bytes | None: ...
+    def token_id(self, token: bytes) -> int | None:
+        """The ordinary token that spells `token`."""
+
+    def unreachable(self) -> list[int]:
+        """Ids of ordinary tokens to which merges do not lead from their own bytes."""
+
+    def used_merges(self) -> list[int]:
+        """Ranks of the merges that some text needs: one for each token that merges lead to. The rest never apply."""
+
+    def unordered_merge(self) -> int | None:
+        """The first merge that comes before one that makes a part of it, if there are too many to be meant."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class TokenizerModel:
+    """`model.vocab` and `model.merges` of a tokenizer.json, as the file has them."""
+
+    def vocab(self, special_tokens: Mapping[str, int], *, ignore_merges: bool) -> Vocab:
+        """Letters turned into bytes, `special_tokens` taken as they are spelled. FormatError naming the place."""
+
+def read_tokenizer_json(data: Buffer, file: str) -> tuple[str, TokenizerModel]:
+    """A tokenizer.json in two parts: the JSON text of everything else, where `model.vocab` and `model.merges` are
+    null, and those two. FormatError naming `file` and the place for what is not JSON, repeats a key, nests too
+    deeply or has another type than it must."""
+
+_Special = Literal["all"] | Collection[str]
+
+@final
+class Bpe:
+    """A vocab that encodes and decodes. Frozen, usable from any thread and after a fork.
+
+    `allowed_special` are the special tokens that become ids, `disallowed_special` those that raise a VocabError
+    when the text has them ("all" means all that are not allowed); the rest is ordinary text. `text` is `str`, or
+    `bytes` that need not be UTF-8. `threads` never changes an id."""
+
+    def __new__(
+        cls, vocab: Vocab, splitter: Splitter, *, nfc: bool = False, cache_bytes: int = ...
     ) -> Bpe:
-        """`tokens[id]` is the bytes of every id; a special token's entry is its UTF-8 spelling. VocabError when a
-        merge's parts do not spell its token, a byte has no id, or an id repeats."""
+        """With `nfc` text is brought into Unicode normalization form C before it is split. `cache_bytes` is what
+        each thread at work may hold for pretokens it has seen, 32 MB if left out."""
 
     @property
     def vocab_size(self) -> int: ...
-    def encode(self, text: str | bytes, allowed_special: Sequence[str]) -> list[int]:
-        """Special tokens named in `allowed_special` become their ids, all others are ordinary text."""
+    def encode(
+        self, text: str | bytes, allowed_special: _Special, disallowed_special: _Special
+    ) -> list[int]: ...
+    def encode_to_array(
+        self,
+        text: str | bytes,
+        allowed_special: _Special,
+        disallowed_special: _Special,
+        threads: int = 1,
+    ) -> Array:
+        """uint16 while every id fits, else uint32."""
 
+    def encode_batch(
+        self,
+        texts: Sequence[str | bytes],
+        allowed_special: _Special,
+        disallowed_special: _Special,
+        threads: int = 1,
+    ) -> tuple[Array, Array]:
+        """The ids of all texts, and n+1 int64: where each text's ids start. An error names the text's position."""
+
+    def encode_lists(
+        self,
+        texts: Sequence[str | bytes],
+        allowed_special: _Special,
+        disallowed_special: _Special,
+        threads: int = 1,
+    ) -> list[list[int]]: ...
+    def encode_arrow(
+        self,
+        arrays: Sequence[tuple[Buffer | None, Buffer, Buffer, bool, int, int]],
+        allowed_special: _Special,
+        disallowed_special: _Special,
+        threads: int = 1,
+    ) -> tuple[Array, Array]:
+        """As `encode_batch`, of Arrow string arrays laid out as for `Source.arrow`. A null is an error naming it."""
+
+    def encode_with_dropout(
+        self,
+        text: str | bytes,
+        allowed_special: _Special,
+        disallowed_special: _Special,
+        dropout: float,
+        seed: int,
+    ) -> Array:
+        """Each possible merge is left out with probability `dropout` when it arises; the same seed, the same ids."""
+
+    def encode_start(
+        self,
+        text: str | bytes,
+        max_tokens: int,
+        allowed_special: _Special,
+        disallowed_special: _Special,
+    ) -> tuple[Array, int]:
+        """The first ids of `text`, at most `max_tokens`, and how many of its bytes they spell. Takes no more time than
+        they need. With `nfc` the bytes are those of the normalized text."""
+
+    def count(
+        self,
+        text: str | bytes,
+        allowed_special: _Special,
+        disallowed_special: _Special,
+        threads: int = 1,
+    ) -> int: ...
+    def stream(
+        self, allowed_special: _Special, disallowed_special: _Special, threads: int = 1
+    ) -> EncodeStream: ...
     def find_special(self, text: str | bytes) -> list[str]:
         """Special tokens that occur in `text`, in order of appearance, without repeats."""
 
-    def decode_bytes(self, ids: Sequence[int]) -> bytes:
-        """VocabError naming the first unknown id."""
+    def normalize(self, text: str | bytes) -> bytes:
+        """The bytes that ids are made from: `text` itself, or its normalization form C with `nfc`."""
 
-    def unreachable(self) -> list[int]:
-        """Ids that encoding their own bytes does not give back as one token, special tokens aside."""
+    def decode_bytes(self, ids: Buffer | Sequence[int]) -> bytes:
+        """`ids` are whole numbers in a sequence or in an array of any integer type. VocabError naming the first
+        unknown id."""
+
+    def decode(self, ids: Buffer | Sequence[int], errors: str = "replace") -> str: ...
+    def decode_batch(
+        self, ids: Buffer, offsets: Buffer, errors: str | None
+    ) -> list[str] | list[bytes]:
+        """The texts of a batch as `encode_batch` gives it; as bytes when `errors` is None."""
+
+    def byte_offsets(self, ids: Buffer | Sequence[int]) -> Array:
+        """n+1 int64: where each token starts in the bytes they all spell, and the end."""
+
+    def char_offsets(self, text: str | bytes, ids: Buffer | Sequence[int]) -> Array:
+        """2n int64: first character each token has a part of, and one after the last. `text` is what `ids` spell."""
+
+    def char_offset_pairs(
+        self, text: str | bytes, ids: Buffer | Sequence[int], *, trim: bool = False
+    ) -> list[tuple[int, int]]:
+        """The same as pairs; with `trim` without the spaces at both ends of a token, as Hugging Face does."""
+
+    def memory(self) -> dict[str, int]:
+        """Bytes held: vocab, merges, cache (of every thread that is not at work), decoder."""
+
+@final
+class EncodeStream:
+    """Ids of a text that arrives in parts: however it is cut, the ids of the whole. Not for several threads at once."""
+
+    def feed(self, text: str | bytes) -> Array:
+        """The ids that are certain by now."""
+
+    def finish(self) -> Array:
+        """The rest. Feeding again starts a new text."""

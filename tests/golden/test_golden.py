@@ -62,11 +62,22 @@ def test_reference_encodes(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", by_name("case"))
 def test_core_encodes(case: dict[str, Any]) -> None:
     example = Example(case)
-    bpe = _core.Bpe(example.tokens, example.merges, example.special_tokens, example.splitter)
-    ids = bpe.encode(example.text, list(example.allowed))
-    assert ids == example.ids
-    assert bpe.encode(example.text.encode(), list(example.allowed)) == example.ids
-    assert bpe.decode_bytes(ids) == example.text.encode()
+    vocab = _core.Vocab(example.tokens, example.merges, example.special_tokens)
+    allowed = list(example.allowed)
+    for cache_bytes in (0, 1 << 24):
+        bpe = _core.Bpe(vocab, example.splitter, cache_bytes=cache_bytes)
+        for text in (example.text, example.text.encode()):
+            assert bpe.encode(text, allowed, []) == example.ids
+            assert bpe.encode_lists([text, text], allowed, [], 2) == [example.ids] * 2
+            assert bpe.count(text, allowed, []) == len(example.ids)
+            assert in_parts(bpe.stream(allowed, []), text) == example.ids
+            assert memoryview(bpe.encode_start(text, 2, allowed, [])[0]).tolist() == example.ids[:2]
+        assert bpe.decode_bytes(example.ids) == example.text.encode()
+
+
+def in_parts(stream: _core.EncodeStream, text: str | bytes) -> list[int]:
+    parts = [stream.feed(text[index : index + 1]) for index in range(len(text))]
+    return [token_id for part in (*parts, stream.finish()) for token_id in memoryview(part)]
 
 
 @pytest.mark.parametrize("case", by_name("case"))
@@ -75,10 +86,10 @@ def test_tokenizer_encodes(case: dict[str, Any]) -> None:
     tokenizer = Tokenizer.from_ids(
         example.tokens, example.merges, example.special_tokens, case.get("pattern", "gpt2")
     )
-    if example.allowed == example.special_tokens:
-        assert tokenizer.encode(example.text, allowed_special="all") == example.ids
-    else:
-        assert tokenizer.encode_ordinary(example.text) == example.ids
+    how: dict[str, Any] = {"allowed_special": list(example.allowed), "disallowed_special": ()}
+    assert tokenizer.encode(example.text, **how) == example.ids
+    assert tokenizer.encode_to_numpy(example.text, **how).tolist() == example.ids
+    assert list(tokenizer.encode_iterable(example.text, **how)) == example.ids
     assert tokenizer.decode(example.ids) == example.text
 
 

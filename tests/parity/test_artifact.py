@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import sysconfig
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +26,7 @@ CUSTOM = (
     r"'(?i:[sdmt]|ll|ve|re)|\p{Lu}?\p{L}++|\p{N}{1,4}+| ?[^\s\p{L}\p{N}]{1,8}+|\s++$|\s+(?!\S)|\s"
 )
 WITH_GAPS = r"\p{L}+|\p{N}{2}"
-PATTERNS = ["gpt2", "gpt4", "gpt4o", "llama3", "qwen2", "nanochat", CUSTOM]
+PATTERNS = ["gpt2", "gpt4", "cl100k", "gpt4o", "llama3", "qwen2", "nanochat", CUSTOM]
 SPECIAL_TOKENS = ["<|endoftext|>", "<|user_start|>", "<|終|>日本"]
 
 HAND_MADE = [
@@ -220,6 +221,91 @@ def test_gpt2_files_alone(written: Callable[[str], Written]) -> None:
         assert theirs.encode(text).ids == ordinary
 
 
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", CUSTOM])
+def test_what_others_hold_is_taken_over(
+    written: Callable[[str], Written], pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = written(pattern)
+    encoding = open_tiktoken(expected.folder, monkeypatch)
+    theirs = tokenizers.Tokenizer.from_file(str(expected.folder / "tokenizer.json"))
+    for source in (encoding, theirs, expected.folder / "ranks.tiktoken"):
+        taken = Tokenizer.load(source)
+        assert taken.vocab == expected.tokenizer.vocab
+        assert taken.merges == expected.tokenizer.merges
+        for text, ids in zip(expected.texts, expected.ids, strict=True):
+            assert taken.encode(text, allowed_special="all") == ids
+
+
+@pytest.mark.parametrize("removed", [2, 5])
+def test_ranks_with_tokens_that_no_merges_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: int
+) -> None:
+    # As in Llama 3: whoever takes tokens out of a vocab leaves others that nothing leads to.
+    base = trained("gpt4")
+    rng = random.Random(removed)
+    learned = [base.vocab[i] for i in range(base.vocab_size - len(SPECIAL_TOKENS))]
+    kept = learned[:256] + [token for token in learned[256:] if rng.randrange(removed)]
+    ids = {token: len(kept) + 2 * i for i, token in enumerate(SPECIAL_TOKENS)}
+    encoding = tiktoken.Encoding(
+        "fewer",
+        pat_str=_core.named_patterns()["gpt4"],
+        mergeable_ranks={token: rank for rank, token in enumerate(kept)},
+        special_tokens=ids,
+    )
+    tokenizer = Tokenizer.load(encoding)
+    assert tokenizer.ignore_merges
+    assert len(tokenizer.unreachable()) > 50
+    folder = tokenizer.save(tmp_path / "tok")
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    again = open_tiktoken(folder, monkeypatch)
+    for text in [*HAND_MADE, *standard_library(200_000, skip=60), "a<|endoftext|>b"]:
+        expected = encoding.encode(text, allowed_special="all")
+        assert tokenizer.encode(text, allowed_special="all") == expected
+        assert theirs.encode(text).ids == expected
+        assert again.encode(text, allowed_special="all") == expected
+
+
+def test_every_way_to_split_each_token(tmp_path: Path) -> None:
+    # As transformers converts tiktoken's ranks: merges by all splits, many of them out of order.
+    base = trained("gpt4", vocab_size=1500)
+    learned = [base.vocab[i] for i in range(base.vocab_size - len(SPECIAL_TOKENS))]
+    document = json.loads(huggingface_json.write(base._vocab))
+    letters = {
+        token: key for key, i in document["model"]["vocab"].items() for token in [base.vocab[i]]
+    }
+    known = set(learned)
+    document["model"]["merges"] = [
+        [letters[token[:cut]], letters[token[cut:]]]
+        for token in learned
+        for cut in range(1, len(token))
+        if token[:cut] in known and token[cut:] in known
+    ]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(document))
+    tokenizer = Tokenizer.load(tmp_path)
+    assert len(tokenizer.merges) > 1.3 * len(base.merges)
+    assert tokenizer._vocab.proof.agrees
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in [*HAND_MADE, *standard_library(100_000, skip=60)]:
+        expected = theirs.encode(text).ids
+        assert tokenizer.encode(text, allowed_special="all") == expected
+        assert base.encode(text, allowed_special="all") == expected
+
+
+def test_nfc(written: Callable[[str], Written], tmp_path: Path) -> None:
+    base = written("qwen2")
+    vocab = dataclasses.replace(base.tokenizer._vocab, normalizer="nfc")
+    tokenizer = Tokenizer(vocab)
+    folder = tokenizer.save(tmp_path / "tok")
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    decomposed = [unicodedata.normalize("NFD", text) for text in HAND_MADE]
+    changed = 0
+    for text in [*base.texts, *decomposed, "e<|endoftext|>\u0301 \u212b\u1100\u1161\u11a8"]:
+        ids = tokenizer.encode(text, allowed_special="all")
+        assert theirs.encode(text).ids == ids, text
+        changed += ids != base.tokenizer.encode(text, allowed_special="all")
+    assert changed >= 3
+
+
 def test_text_between_matches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = trained(WITH_GAPS, vocab_size=600)
     folder = tokenizer.save(tmp_path / "tok")
@@ -261,7 +347,7 @@ def test_merges_that_no_training_makes() -> None:
     rng = random.Random(2)
     shared = 0
     texts = ["".join(rng.choice("ab") for _ in range(rng.randint(1, 14))) for _ in range(40)]
-    for _ in range(1200):
+    for _ in range(500):
         tokens = [b"a", b"b"]
         merges: list[tuple[bytes, bytes]] = []
         for _ in range(rng.randint(1, 14)):
@@ -281,4 +367,4 @@ def test_merges_that_no_training_makes() -> None:
         for text in texts[:2]:
             ids = reference.encode(text.encode(), learned, lambda stretch: [stretch], {})
             assert ids == tokenizer.encode(text), (merges, text)
-    assert shared >= 100
+    assert shared >= 40

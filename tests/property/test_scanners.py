@@ -38,6 +38,7 @@ O200K = [*CL100K, r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}
 DISTINGUISHES = {
     "gpt2": [*CONTRACTION, " ", r"\p{L}", r"\p{N}", r"\s"],
     "gpt4": CL100K,
+    "cl100k": CL100K,
     "gpt4o": O200K,
     "llama3": CL100K,
     "qwen2": CL100K,

@@ -11,7 +11,7 @@ NAMED = _core.named_patterns()
 
 
 def test_the_named_patterns() -> None:
-    assert sorted(NAMED) == ["gpt2", "gpt4", "gpt4o", "llama3", "nanochat", "qwen2"]
+    assert sorted(NAMED) == ["cl100k", "gpt2", "gpt4", "gpt4o", "llama3", "nanochat", "qwen2"]
     assert _core.UNICODE_VERSION == "16.0.0"
 
 

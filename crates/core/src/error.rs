@@ -37,6 +37,18 @@ impl Error {
         Self::Format { message: message.into(), hint: None }
     }
 
+    /// The same error, its message led in by where it happened.
+    pub fn at(mut self, place: &str) -> Self {
+        if let Self::Source { message, .. }
+        | Self::Config { message, .. }
+        | Self::Vocab { message, .. }
+        | Self::Format { message, .. } = &mut self
+        {
+            *message = format!("{place}: {message}");
+        }
+        self
+    }
+
     /// The same error with a likely way out.
     pub fn hint(mut self, way_out: impl Into<String>) -> Self {
         if let Self::Source { hint, .. }

@@ -12,13 +12,16 @@
 #![warn(unused_crate_dependencies)]
 
 pub mod count;
+pub mod decode;
 pub mod encode;
 pub mod error;
+mod hash;
 mod memory;
 pub mod pretokenize;
 pub mod reference;
 pub mod source;
 pub mod train;
 pub mod unicode;
+pub mod vocab;
 
 pub use error::{Error, Result};

@@ -83,8 +83,28 @@ impl Classes {
         if flags != NOT_ASCII { (flags, 1) } else { self.beyond_ascii(text, at) }
     }
 
-    #[inline(never)]
+    /// Two and three bytes, nearly all that is beyond ASCII, without a call; whatever else there is, with one.
+    #[inline(always)]
     fn beyond_ascii(&self, text: &[u8], at: usize) -> (u8, usize) {
+        if let Some(&[lead, second, third, _]) = text.get(at..at + 4).and_then(|four| four.first_chunk()) {
+            let low = u32::from(second & 0x3F);
+            if lead & 0xE0 == 0xC0 && lead >= 0xC2 && second & 0xC0 == 0x80 {
+                return (self.of(u32::from(lead & 0x1F) << 6 | low), 2);
+            }
+            let code_point = u32::from(lead & 0x0F) << 12 | low << 6 | u32::from(third & 0x3F);
+            let is_surrogate = code_point & 0xF800 == 0xD800;
+            if lead & 0xF0 == 0xE0
+                && (second & 0xC0 == 0x80 && third & 0xC0 == 0x80)
+                && (code_point >= 0x800 && !is_surrogate)
+            {
+                return (self.of(code_point), 3);
+            }
+        }
+        self.decoded(text, at)
+    }
+
+    #[inline(never)]
+    fn decoded(&self, text: &[u8], at: usize) -> (u8, usize) {
         match decode(&text[at..]) {
             Some((code_point, len)) => (self.of(code_point), len),
             None => (0, 1),
@@ -119,7 +139,7 @@ fn ranges(class: &str) -> Vec<(u32, u32)> {
 }
 
 /// The first character of `text` and its length, if `text` starts with valid UTF-8.
-#[inline]
+#[inline(always)]
 pub fn decode(text: &[u8]) -> Option<(u32, usize)> {
     let tail = |at: usize| text.get(at).filter(|&&b| b & 0xC0 == 0x80).map(|&b| u32::from(b & 0x3F));
     let lead = *text.first()?;

@@ -1,58 +1,598 @@
-//! `Bpe`: a vocab that encodes and decodes.
+//! `Bpe` and `EncodeStream`: text to token ids and back.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
 
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
-use tokenmill_core::encode;
+use pyo3::types::{PyBytes, PyInt, PyList, PyString};
+use tokenmill_core::count::Watch;
+use tokenmill_core::decode::{AsId, Decoder};
+use tokenmill_core::encode::{self, Batch, DEFAULT_CACHE_BYTES, Named, Rules};
+use tokenmill_core::{Error, Result};
 
-use crate::buffers::TextArg;
+use crate::array::{Array, WithIds, with_ids};
+use crate::buffers::{Bytes, TextArg};
+use crate::detached::attentive;
 use crate::errors::IntoPython;
 use crate::splitter::Splitter;
+use crate::vocab::Vocab;
+
+/// Texts up to this many bytes are encoded before a signal could be noticed, and with the GIL held: letting it go and
+/// taking it back costs more than they do.
+const BLINK: usize = 1 << 12;
+/// Texts up to this many bytes are done in a few milliseconds: no thread is needed to listen for Ctrl-C.
+const MOMENT: usize = 1 << 20;
 
 #[pyclass(frozen, module = "tokenmill._core")]
-pub struct Bpe(encode::Bpe);
+pub struct Bpe {
+    core: Arc<encode::Bpe>,
+    /// No special token allowed, all of them errors: what most calls want.
+    strict: Rules,
+    /// All of them allowed.
+    free: Rules,
+    ordinary: Rules,
+    /// Every id as a Python number, made once: a list of ids then only counts references.
+    numbers: OnceLock<Vec<Py<PyInt>>>,
+}
+
+/// The rules of one call, borrowed where they are the usual ones.
+enum CallRules<'a> {
+    Kept(&'a Rules),
+    Own(Rules),
+}
+
+impl std::ops::Deref for CallRules<'_> {
+    type Target = Rules;
+    fn deref(&self) -> &Rules {
+        match self {
+            CallRules::Kept(rules) => rules,
+            CallRules::Own(rules) => rules,
+        }
+    }
+}
+
+type ArrowArray<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyAny>, Bound<'py, PyAny>, bool, usize, usize);
 
 #[pymethods]
 impl Bpe {
     #[new]
+    #[pyo3(signature = (vocab, splitter, *, nfc = false, cache_bytes = DEFAULT_CACHE_BYTES))]
     fn new(
         py: Python<'_>,
-        tokens: Vec<Vec<u8>>,
-        merges: Vec<(u32, u32, u32)>,
-        special_tokens: HashMap<String, u32>,
+        vocab: &Vocab,
         splitter: &Splitter,
+        nfc: bool,
+        cache_bytes: usize,
     ) -> PyResult<Self> {
-        let splitter = splitter.0.clone();
-        let bpe = py.detach(|| encode::Bpe::new(tokens, &merges, special_tokens, splitter));
-        Ok(Bpe(bpe.into_python(py)?))
+        let (vocab, splitter) = (vocab.0.clone(), splitter.0.clone());
+        let core = py.detach(|| encode::Bpe::new(vocab, &splitter, nfc, cache_bytes)).into_python(py)?;
+        let strict = core.rules(Named::These(&[]), Named::All).into_python(py)?;
+        let free = core.rules(Named::All, Named::These(&[])).into_python(py)?;
+        let ordinary = Rules::ordinary();
+        Ok(Bpe { core: Arc::new(core), strict, free, ordinary, numbers: OnceLock::new() })
     }
 
     #[getter]
     fn vocab_size(&self) -> usize {
-        self.0.vocab_size()
+        self.core.vocab().size()
     }
 
-    fn encode(
+    fn encode<'py>(
         &self,
-        py: Python<'_>,
-        text: &Bound<'_, PyAny>,
-        allowed_special: Vec<String>,
-    ) -> PyResult<Vec<u32>> {
+        text: &Bound<'py, PyAny>,
+        allowed_special: &Bound<'py, PyAny>,
+        disallowed_special: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = text.py();
+        let rules = self.rules(allowed_special, disallowed_special)?;
         let text = TextArg::required(text)?;
         let bytes = text.bytes()?;
-        py.detach(|| self.0.encode(bytes, &allowed_special)).into_python(py)
+        let mut ids: Vec<u32> = Vec::with_capacity(bytes.len() / 3 + 8);
+        if bytes.len() <= BLINK {
+            self.core.encode(bytes, &rules, &mut ids, &Watch::default()).into_python(py)?;
+        } else {
+            let work = |watch: &Watch| self.core.encode(bytes, &rules, &mut ids, watch);
+            attentive(py, bytes.len() <= MOMENT, work)?;
+        }
+        self.list(py, &ids)
     }
 
-    fn find_special(&self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
-        self.0.find_special(TextArg::required(text)?.bytes()?).into_python(py)
+    #[pyo3(signature = (text, allowed_special, disallowed_special, threads = 1))]
+    fn encode_to_array<'py>(
+        &self,
+        text: &Bound<'py, PyAny>,
+        allowed_special: &Bound<'py, PyAny>,
+        disallowed_special: &Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<Array> {
+        let py = text.py();
+        let rules = self.rules(allowed_special, disallowed_special)?;
+        let text = TextArg::required(text)?;
+        let bytes = text.bytes()?;
+        let small = bytes.len() <= MOMENT;
+        if self.core.is_wide() {
+            let batch =
+                attentive(py, small, |w| self.core.encode_batch::<u32>(&[bytes], &rules, threads, w))?;
+            Ok(batch.ids.into())
+        } else {
+            let batch =
+                attentive(py, small, |w| self.core.encode_batch::<u16>(&[bytes], &rules, threads, w))?;
+            Ok(batch.ids.into())
+        }
     }
 
-    fn decode_bytes<'py>(&self, py: Python<'py>, ids: Vec<u32>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &self.0.decode(ids).into_python(py)?))
+    #[pyo3(signature = (texts, allowed_special, disallowed_special, threads = 1))]
+    fn encode_batch<'py>(
+        &self,
+        texts: &Bound<'py, PyAny>,
+        allowed_special: &Bound<'py, PyAny>,
+        disallowed_special: &Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<(Array, Array)> {
+        let rules = self.rules(allowed_special, disallowed_special)?;
+        let texts = borrowed(texts)?;
+        let bytes = texts.iter().map(TextArg::bytes).collect::<PyResult<Vec<_>>>()?;
+        self.encode_all(allowed_special.py(), &bytes, &rules, threads)
     }
 
-    fn unreachable(&self, py: Python<'_>) -> Vec<u32> {
-        py.detach(|| self.0.unreachable())
+    #[pyo3(signature = (texts, allowed_special, disallowed_special, threads = 1))]
+    fn encode_lists<'py>(
+        &self,
+        texts: &Bound<'py, PyAny>,
+        allowed_special: &Bound<'py, PyAny>,
+        disallowed_special: &Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = texts.py();
+        let rules = self.rules(allowed_special, disallowed_special)?;
+        let texts = borrowed(texts)?;
+        let bytes = texts.iter().map(TextArg::bytes).collect::<PyResult<Vec<_>>>()?;
+        let small = bytes.iter().map(|text| text.len()).sum::<usize>() <= MOMENT;
+        let batch: Batch<u32> = attentive(py, small, |w| self.core.encode_batch(&bytes, &rules, threads, w))?;
+        let lists = PyList::empty(py);
+        let mut start = 0;
+        for &end in &batch.ends {
+            lists.append(self.list(py, &batch.ids[start..end])?)?;
+            start = end;
+        }
+        Ok(lists)
+    }
+
+    #[pyo3(signature = (arrays, allowed_special, disallowed_special, threads = 1))]
+    fn encode_arrow<'py>(
+        &self,
+        arrays: Vec<ArrowArray<'py>>,
+        allowed_special: &Bound<'py, PyAny>,
+        disallowed_special: &Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<(Array, Array)> {
+        let py = allowed_special.py();
+        let rules = self.rules(allowed_special, disallowed_special)?;
+        let columns = arrays.iter().map(Column::new).collect::<PyResult<Vec<_>>>()?;
+        let mut texts = Vec::new();
+        for column in &columns {
+            column.texts(&mut texts).into_python(py)?;
+        }
+        self.encode_all(py, &texts, &rules, threads)
+    }
+
+    fn encode_with_dropout<'py>(
+        &self,
+        text: &Bound<'py, PyAny>,
+        allowed_special: &Bound<'py, PyAny>,
+        disallowed_special: &Bound<'py, PyAny>,
+        dropout: f64,
+        seed: u64,
+    ) -> PyResult<Array> {
+        let py = text.py();
+        let rules = self.rules(allowed_special, disallowed_special)?;
+        let text = TextArg::required(text)?;
+        let bytes = text.bytes()?;
+        let mut ids = Vec::new();
+        attentive(py, bytes.len() <= MOMENT, |_| {
+            self.core.encode_with_dropout(bytes, &rules, dropout, seed, &mut ids)
+        })?;
+        Ok(self.narrowed(ids))
+    }
+
+    fn encode_start<'py>(
+        &self,
+        text: &Bound<'py, PyAny>,
+        max_tokens: usize,
+        allowed_special: &Bound<'py, PyAny>,
+        disallowed_special: &Bound<'py, PyAny>,
+    ) -> PyResult<(Array, usize)> {
+        let py = text.py();
+        let rules = self.rules(allowed_special, disallowed_special)?;
+        let text = TextArg::required(text)?;
+        let bytes = text.bytes()?;
+        let (ids, spelled) =
+            attentive(py, max_tokens <= MOMENT, |_| self.core.encode_start(bytes, max_tokens, &rules))?;
+        Ok((self.narrowed(ids), spelled))
+    }
+
+    #[pyo3(signature = (text, allowed_special, disallowed_special, threads = 1))]
+    fn count<'py>(
+        &self,
+        text: &Bound<'py, PyAny>,
+        allowed_special: &Bound<'py, PyAny>,
+        disallowed_special: &Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<usize> {
+        let py = text.py();
+        let rules = self.rules(allowed_special, disallowed_special)?;
+        let text = TextArg::required(text)?;
+        let bytes = text.bytes()?;
+        attentive(py, bytes.len() <= MOMENT, |watch| self.core.count(bytes, &rules, threads, watch))
+    }
+
+    #[pyo3(signature = (allowed_special, disallowed_special, threads = 1))]
+    fn stream<'py>(
+        &self,
+        allowed_special: &Bound<'py, PyAny>,
+        disallowed_special: &Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<EncodeStream> {
+        let py = allowed_special.py();
+        let allowed = Names::new(allowed_special, "allowed_special")?;
+        let disallowed = Names::new(disallowed_special, "disallowed_special")?;
+        let rules = self.core.rules(allowed.named(), disallowed.named()).into_python(py)?;
+        let stream = encode::EncodeStream::new(self.core.clone(), rules, threads);
+        Ok(EncodeStream { stream: Mutex::new(stream), is_wide: self.core.is_wide() })
+    }
+
+    fn find_special(&self, text: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+        let text = TextArg::required(text)?;
+        Ok(self.core.find_special(text.bytes()?).into_iter().map(str::to_owned).collect())
+    }
+
+    fn normalize<'py>(&self, text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let py = text.py();
+        let text = TextArg::required(text)?;
+        Ok(PyBytes::new(py, &self.core.normalize(text.bytes()?)))
+    }
+
+    fn decode_bytes<'py>(&self, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let py = ids.py();
+        let bytes = with_ids(ids, Decode { py, decoder: self.core.decoder() })?.into_python(py)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    #[pyo3(signature = (ids, errors = "replace"))]
+    fn decode<'py>(&self, ids: &Bound<'py, PyAny>, errors: &str) -> PyResult<Bound<'py, PyString>> {
+        let py = ids.py();
+        let bytes = with_ids(ids, Decode { py, decoder: self.core.decoder() })?.into_python(py)?;
+        text_of(py, &bytes, errors)
+    }
+
+    fn decode_batch<'py>(
+        &self,
+        ids: &Bound<'py, PyAny>,
+        offsets: &Bound<'py, PyAny>,
+        errors: Option<&str>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = ids.py();
+        let offsets: Vec<i64> = with_ids(offsets, Collect)?;
+        let work = DecodeRows { py, decoder: self.core.decoder(), offsets: &offsets, errors };
+        with_ids(ids, work)?
+    }
+
+    fn byte_offsets(&self, ids: &Bound<'_, PyAny>) -> PyResult<Array> {
+        let offsets = with_ids(ids, ByteOffsets(self.core.decoder()))?;
+        Ok(offsets.into_python(ids.py())?.into())
+    }
+
+    fn char_offsets(&self, text: &Bound<'_, PyAny>, ids: &Bound<'_, PyAny>) -> PyResult<Array> {
+        let text = TextArg::required(text)?;
+        let offsets = with_ids(ids, CharOffsets(self.core.decoder(), text.bytes()?, false))?;
+        Ok(offsets.into_python(ids.py())?.into())
+    }
+
+    #[pyo3(signature = (text, ids, *, trim = false))]
+    fn char_offset_pairs(
+        &self,
+        text: &Bound<'_, PyAny>,
+        ids: &Bound<'_, PyAny>,
+        trim: bool,
+    ) -> PyResult<Vec<(i64, i64)>> {
+        let text = TextArg::required(text)?;
+        let offsets = with_ids(ids, CharOffsets(self.core.decoder(), text.bytes()?, trim))?;
+        let offsets = offsets.into_python(ids.py())?;
+        Ok(offsets.chunks_exact(2).map(|two| (two[0], two[1])).collect())
+    }
+
+    fn memory(&self) -> BTreeMap<&'static str, usize> {
+        self.core.memory().into_iter().collect()
+    }
+}
+
+impl Bpe {
+    fn rules<'a>(
+        &'a self,
+        allowed: &Bound<'_, PyAny>,
+        disallowed: &Bound<'_, PyAny>,
+    ) -> PyResult<CallRules<'a>> {
+        let allowed = Names::new(allowed, "allowed_special")?;
+        let disallowed = Names::new(disallowed, "disallowed_special")?;
+        match (&allowed, &disallowed) {
+            (Names::None, Names::All) => Ok(CallRules::Kept(&self.strict)),
+            (Names::All, Names::All | Names::None) => Ok(CallRules::Kept(&self.free)),
+            (Names::None, Names::None) => Ok(CallRules::Kept(&self.ordinary)),
+            _ => {
+                let rules = self.core.rules(allowed.named(), disallowed.named());
+                Ok(CallRules::Own(Python::attach(|py| rules.into_python(py))?))
+            }
+        }
+    }
+
+    fn encode_all(
+        &self,
+        py: Python<'_>,
+        texts: &[&[u8]],
+        rules: &Rules,
+        threads: usize,
+    ) -> PyResult<(Array, Array)> {
+        let small = texts.iter().map(|text| text.len()).sum::<usize>() <= MOMENT;
+        let offsets = |ends: Vec<usize>| -> Array {
+            std::iter::once(0).chain(ends.into_iter().map(|end| end as i64)).collect::<Vec<i64>>().into()
+        };
+        if self.core.is_wide() {
+            let batch = attentive(py, small, |w| self.core.encode_batch::<u32>(texts, rules, threads, w))?;
+            Ok((batch.ids.into(), offsets(batch.ends)))
+        } else {
+            let batch = attentive(py, small, |w| self.core.encode_batch::<u16>(texts, rules, threads, w))?;
+            Ok((batch.ids.into(), offsets(batch.ends)))
+        }
+    }
+
+    fn narrowed(&self, ids: Vec<u32>) -> Array {
+        if self.core.is_wide() {
+            ids.into()
+        } else {
+            ids.into_iter().map(|id| id as u16).collect::<Vec<u16>>().into()
+        }
+    }
+
+    /// A list of Python numbers.
+    fn list<'py>(&self, py: Python<'py>, ids: &[u32]) -> PyResult<Bound<'py, PyList>> {
+        let numbers = self.numbers.get_or_init(|| {
+            let size = self.core.vocab().size() as u32;
+            (0..size).map(|id| id.into_pyobject(py).expect("a number is made").unbind()).collect()
+        });
+        // SAFETY: a new list of this length is filled to its end before anyone sees it; each item is a new reference,
+        // which `PyList_SetItem` takes over. It fails for no index below the length.
+        unsafe {
+            let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(ids.len() as ffi::Py_ssize_t))?;
+            for (index, &id) in ids.iter().enumerate() {
+                let number = numbers[id as usize].as_ptr();
+                ffi::Py_INCREF(number);
+                ffi::PyList_SetItem(list.as_ptr(), index as ffi::Py_ssize_t, number);
+            }
+            Ok(list.cast_into_unchecked())
+        }
+    }
+}
+
+/// Special tokens as a caller names them.
+enum Names {
+    All,
+    None,
+    These(Vec<String>),
+}
+
+impl Names {
+    fn new(object: &Bound<'_, PyAny>, argument: &str) -> PyResult<Names> {
+        if let Ok(text) = object.cast::<PyString>() {
+            if text == "all" {
+                return Ok(Names::All);
+            }
+            let error = Error::config(format!("`{argument}` is the string `{text}`, not `all` or a set"))
+                .hint(format!("pass `{{\"{text}\"}}`"));
+            return Err(error).into_python(object.py());
+        }
+        if object.len().is_ok_and(|len| len == 0) {
+            return Ok(Names::None);
+        }
+        let names = object.try_iter()?.map(|name| name?.extract()).collect::<PyResult<Vec<String>>>()?;
+        Ok(if names.is_empty() { Names::None } else { Names::These(names) })
+    }
+
+    fn named(&self) -> Named<'_> {
+        match self {
+            Names::All => Named::All,
+            Names::None => Named::These(&[]),
+            Names::These(names) => Named::These(names),
+        }
+    }
+}
+
+/// The texts of a Python sequence, borrowed.
+fn borrowed<'py>(texts: &Bound<'py, PyAny>) -> PyResult<Vec<TextArg<'py>>> {
+    if texts.is_instance_of::<PyString>() || texts.is_instance_of::<PyBytes>() {
+        return Err(PyTypeError::new_err("expected several texts, found one: pass a list"));
+    }
+    let py = texts.py();
+    let place =
+        |index: usize| move |error: PyErr| PyTypeError::new_err(format!("text {index}: {}", error.value(py)));
+    let texts = texts.try_iter()?.enumerate();
+    texts.map(|(index, text)| TextArg::required(&text?).map_err(place(index))).collect()
+}
+
+/// One Arrow array of strings, its buffers held.
+struct Column {
+    validity: Option<Bytes>,
+    offsets: Bytes,
+    data: Bytes,
+    is_large: bool,
+    start: usize,
+    len: usize,
+}
+
+impl Column {
+    fn new((validity, offsets, data, is_large, start, len): &ArrowArray<'_>) -> PyResult<Self> {
+        Ok(Column {
+            validity: validity.as_ref().map(Bytes::new).transpose()?,
+            offsets: Bytes::new(offsets)?,
+            data: Bytes::new(data)?,
+            is_large: *is_large,
+            start: *start,
+            len: *len,
+        })
+    }
+
+    fn texts<'a>(&'a self, texts: &mut Vec<&'a [u8]>) -> Result<()> {
+        let damaged = || Error::source("an Arrow array says where its texts are, but they are not there");
+        let offset = |index: usize| -> Option<usize> {
+            let (offsets, width) = (self.offsets.as_ref(), if self.is_large { 8 } else { 4 });
+            let number = offsets.get(index * width..(index + 1) * width)?;
+            let number = match number.try_into() {
+                Ok(four) => i64::from(i32::from_le_bytes(four)),
+                Err(_) => i64::from_le_bytes(number.try_into().ok()?),
+            };
+            usize::try_from(number).ok()
+        };
+        for index in self.start..self.start + self.len {
+            if let Some(validity) = &self.validity {
+                let byte = validity.as_ref().get(index / 8).ok_or_else(damaged)?;
+                if byte >> (index % 8) & 1 == 0 {
+                    return Err(Error::source(format!("text {} is null", texts.len()))
+                        .hint("drop or fill nulls first, as `drop_nulls()` does"));
+                }
+            }
+            let (start, end) = (offset(index).ok_or_else(damaged)?, offset(index + 1).ok_or_else(damaged)?);
+            texts.push(self.data.as_ref().get(start..end).ok_or_else(damaged)?);
+        }
+        Ok(())
+    }
+}
+
+struct Decode<'a, 'py> {
+    py: Python<'py>,
+    decoder: &'a Decoder,
+}
+
+impl WithIds for Decode<'_, '_> {
+    type Out = Result<Vec<u8>>;
+    fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
+        let decode = || {
+            // Sixteen more, so that the last copy of sixteen bytes finds room: a text of a gigabyte is not moved again.
+            let mut bytes = Vec::with_capacity(self.decoder.num_bytes(ids) + 16 * 512 + 16);
+            self.decoder.decode(ids, &mut bytes).map(|()| bytes)
+        };
+        if ids.len() <= BLINK { decode() } else { self.py.detach(decode) }
+    }
+}
+
+struct DecodeRows<'a, 'py> {
+    py: Python<'py>,
+    decoder: &'a Decoder,
+    offsets: &'a [i64],
+    errors: Option<&'a str>,
+}
+
+impl<'py> WithIds for DecodeRows<'_, 'py> {
+    type Out = PyResult<Bound<'py, PyList>>;
+    fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
+        let rows = PyList::empty(self.py);
+        let mut bytes = Vec::new();
+        for (index, two) in self.offsets.windows(2).enumerate() {
+            let row = usize::try_from(two[0]).ok().zip(usize::try_from(two[1]).ok());
+            let row = row.and_then(|(start, end)| ids.get(start..end));
+            let row = row.ok_or_else(|| {
+                PyTypeError::new_err(format!(
+                    "offsets {} and {} do not lie in {} ids",
+                    two[0],
+                    two[1],
+                    ids.len()
+                ))
+            })?;
+            bytes.clear();
+            let decoded = self.decoder.decode(row, &mut bytes);
+            decoded.map_err(|error| error.at(&format!("row {index}"))).into_python(self.py)?;
+            match self.errors {
+                Some(errors) => rows.append(text_of(self.py, &bytes, errors)?)?,
+                None => rows.append(PyBytes::new(self.py, &bytes))?,
+            }
+        }
+        Ok(rows)
+    }
+}
+
+struct ByteOffsets<'a>(&'a Decoder);
+
+impl WithIds for ByteOffsets<'_> {
+    type Out = Result<Vec<i64>>;
+    fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
+        self.0.offsets(ids)
+    }
+}
+
+struct CharOffsets<'a>(&'a Decoder, &'a [u8], bool);
+
+impl WithIds for CharOffsets<'_> {
+    type Out = Result<Vec<i64>>;
+    fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
+        self.0.char_offsets(self.1, ids, self.2)
+    }
+}
+
+/// Numbers of any integer type as the widest; what does not fit is -1.
+struct Collect;
+
+impl WithIds for Collect {
+    type Out = Vec<i64>;
+    fn with<I: AsId + Sync>(self, numbers: &[I]) -> Vec<i64> {
+        numbers.iter().map(|number| number.show().parse().unwrap_or(-1)).collect()
+    }
+}
+
+fn text_of<'py>(py: Python<'py>, bytes: &[u8], errors: &str) -> PyResult<Bound<'py, PyString>> {
+    let errors = std::ffi::CString::new(errors)?;
+    // SAFETY: pointer and length are those of `bytes`, `errors` ends with a zero, and the result is a new reference.
+    unsafe {
+        let len = bytes.len() as ffi::Py_ssize_t;
+        let text = ffi::PyUnicode_DecodeUTF8(bytes.as_ptr().cast(), len, errors.as_ptr());
+        Ok(Bound::from_owned_ptr_or_err(py, text)?.cast_into_unchecked())
+    }
+}
+
+#[pyclass(frozen, module = "tokenmill._core")]
+pub struct EncodeStream {
+    stream: Mutex<encode::EncodeStream>,
+    is_wide: bool,
+}
+
+#[pymethods]
+impl EncodeStream {
+    fn feed(&self, text: &Bound<'_, PyAny>) -> PyResult<Array> {
+        let py = text.py();
+        let text = TextArg::required(text)?;
+        let bytes = text.bytes()?;
+        let stream = &mut *self.lock()?;
+        let small = bytes.len() <= MOMENT;
+        if self.is_wide {
+            Ok(attentive(py, small, |watch| stream.feed::<u32>(bytes, watch))?.into())
+        } else {
+            Ok(attentive(py, small, |watch| stream.feed::<u16>(bytes, watch))?.into())
+        }
+    }
+
+    fn finish(&self, py: Python<'_>) -> PyResult<Array> {
+        let stream = &mut *self.lock()?;
+        if self.is_wide {
+            Ok(attentive(py, false, |watch| stream.finish::<u32>(watch))?.into())
+        } else {
+            Ok(attentive(py, false, |watch| stream.finish::<u16>(watch))?.into())
+        }
+    }
+}
+
+impl EncodeStream {
+    /// Two threads in one stream would mix two texts: an error, not a wait.
+    fn lock(&self) -> PyResult<std::sync::MutexGuard<'_, encode::EncodeStream>> {
+        let busy = |_| PyRuntimeError::new_err("this stream is being fed by another thread");
+        self.stream.try_lock().map_err(busy)
     }
 }

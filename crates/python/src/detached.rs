@@ -44,7 +44,7 @@ pub fn detached<T: Send + 'static>(
                 return result.into_python(py);
             }
             Ok(Err(_)) | Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Err(PyRuntimeError::new_err("a bug in tokenmill: the worker panicked, see stderr"));
+                return Err(bug());
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
@@ -54,6 +54,48 @@ pub fn detached<T: Send + 'static>(
             return Err(interrupt);
         }
     }
+}
+
+/// Run `work` on borrowed data with the GIL released: at once if `small`, else on a thread of its own while this one
+/// listens for Ctrl-C. Data that is only lent cannot be left behind, so the work is waited for.
+pub fn attentive<T: Send>(
+    py: Python<'_>,
+    small: bool,
+    work: impl FnOnce(&Watch) -> tokenmill_core::Result<T> + Send,
+) -> PyResult<T> {
+    let watch = Watch::default();
+    let guarded = |watch: &Watch| catch_unwind(AssertUnwindSafe(|| work(watch)));
+    let (result, interrupt) = py.detach(|| {
+        if small {
+            return (guarded(&watch), None);
+        }
+        std::thread::scope(|scope| {
+            let (sender, receiver) = mpsc::channel();
+            let (watch, sender) = (&watch, sender);
+            scope.spawn(move || sender.send(guarded(watch)));
+            let mut interrupt = None;
+            loop {
+                match receiver.recv_timeout(LOOK_EVERY) {
+                    Ok(result) => return (result, interrupt),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return (Err(Box::new(())), interrupt),
+                    Err(mpsc::RecvTimeoutError::Timeout) => {}
+                }
+                if interrupt.is_none() {
+                    interrupt = Python::attach(|py| py.check_signals()).err();
+                    watch.cancel.store(interrupt.is_some(), Ordering::Relaxed);
+                }
+            }
+        })
+    });
+    match (result, interrupt) {
+        (_, Some(interrupt)) => Err(interrupt),
+        (Ok(result), None) => result.into_python(py),
+        (Err(_), None) => Err(bug()),
+    }
+}
+
+fn bug() -> PyErr {
+    PyRuntimeError::new_err("a bug in tokenmill: the worker panicked, see stderr")
 }
 
 fn report(progress: Option<&Bound<'_, PyAny>>, watch: &Watch) -> PyResult<()> {

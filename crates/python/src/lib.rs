@@ -1,6 +1,7 @@
 //! `tokenmill._core`: the Python face of the core. One file for each class; [`detached`] is how long calls run.
 #![warn(unused_crate_dependencies)]
 
+mod array;
 mod bpe;
 mod buffers;
 mod counts;
@@ -10,6 +11,7 @@ mod errors;
 mod source;
 mod splitter;
 mod train;
+mod vocab;
 
 use pyo3::prelude::*;
 
@@ -18,7 +20,9 @@ mod _core {
     use super::*;
 
     #[pymodule_export]
-    use super::bpe::Bpe;
+    use super::array::Array;
+    #[pymodule_export]
+    use super::bpe::{Bpe, EncodeStream};
     #[pymodule_export]
     use super::counts::{Counter, Counts};
     #[pymodule_export]
@@ -27,6 +31,8 @@ mod _core {
     use super::splitter::{Splitter, named_patterns};
     #[pymodule_export]
     use super::train::{Merges, train_merges, train_merges_from};
+    #[pymodule_export]
+    use super::vocab::{TokenizerModel, Vocab, read_tokenizer_json};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -81,7 +81,7 @@ def _plain(array: Any) -> Any:
         return _plain(array.storage)
     if isinstance(array, pa.DictionaryArray):
         # take() checks every index against the dictionary: these may come from a stranger's file.
-        return _plain(pc.take(array.dictionary, array.indices))
+        return pc.take(_plain(array.dictionary), array.indices)
     if _is_view(array.type):
         array.validate(full=True)
         return array.cast(

@@ -1,17 +1,22 @@
 """The tokenizer folder: a Vocab in, files that other people's tools open out, and back.
 
+`read_tokenizer` also reads what other tools wrote: `formats.detect` tells the kinds apart.
+
 A folder is complete or absent. It is written beside its place, read back, compared with the vocab
 it came from, and only then renamed; manifest.json comes last.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tokenmill import _core
 from tokenmill.errors import ConfigError, FormatError
-from tokenmill.storage.files import sha256_of, write_folder_atomically
+from tokenmill.storage.files import sha256_of, unreadable, write_folder_atomically
 from tokenmill.tokenizer import manifest as manifests
 from tokenmill.tokenizer.formats import (
+    course_files,
+    detect,
     gpt2_files,
     huggingface_json,
     tiktoken_ranks,
@@ -32,8 +37,8 @@ _SAMPLES = (
 
 def build_bpe(vocab: Vocab) -> _core.Bpe:
     """The compiled encoder of `vocab`."""
-    splitter = _core.Splitter(vocab.pattern)
-    return _core.Bpe(vocab.tokens, vocab.merges, vocab.special_tokens, splitter)
+    splitter = _core.Splitter(vocab.pattern, list(vocab.special_tokens))
+    return _core.Bpe(vocab.core, splitter, nfc=vocab.normalizer == "nfc")
 
 
 def write_tokenizer(
@@ -50,11 +55,8 @@ def write_tokenizer(
     ConfigError unless `force` is given; a folder with files we did not write is one always.
     """
     bpe = build_bpe(vocab)
-    unreachable = bpe.unreachable()
-    contents = _contents(vocab, unreachable)
-    manifest = manifests.describe(
-        vocab, unreachable, contents, settings=settings or {}, parents=parents or {}
-    )
+    contents = _contents(vocab)
+    manifest = manifests.describe(vocab, contents, settings=settings or {}, parents=parents or {})
     data = _manifest_bytes(manifest)
     if _already_there(folder, data, manifest, force=force):
         return manifest
@@ -66,14 +68,17 @@ def write_tokenizer(
     return manifest
 
 
-def _contents(vocab: Vocab, unreachable: list[int]) -> Contents:
+def _contents(vocab: Vocab) -> Contents:
     files = {
         huggingface_json.FILE_NAME: huggingface_json.write(vocab),
         transformers_config.FILE_NAME: transformers_config.write(vocab),
         **gpt2_files.write(vocab),
     }
+    if vocab.extras.chat_template is not None:
+        template = vocab.extras.chat_template.encode()
+        files[transformers_config.TEMPLATE_FILE_NAME] = template
     notes = [*huggingface_json.notes(vocab), *gpt2_files.notes(vocab)]
-    obstacle = tiktoken_ranks.obstacle(vocab, unreachable)
+    obstacle = tiktoken_ranks.obstacle(vocab)
     if obstacle is not None:
         return Contents(files, notes, {tiktoken_ranks.RANKS_FILE_NAME: obstacle})
     return Contents(
@@ -125,30 +130,43 @@ def _already_there(folder: Path, data: bytes, manifest: Manifest, *, force: bool
 def _compare(folder: Path, vocab: Vocab, bpe: _core.Bpe) -> None:
     """Read every file of `folder` back; FormatError where one does not say what `vocab` says."""
     read = read_tokenizer(folder)
-    for part in ("tokens", "merges", "special_tokens", "pattern"):
+    for part in ("core", "pattern", "normalizer"):
         if getattr(read, part) != getattr(vocab, part):
-            raise _differs(huggingface_json.FILE_NAME, part)
+            raise _differs(huggingface_json.FILE_NAME, part.replace("core", "tokens or merges"))
+    # Roles that are customary need not be said, so configs compare by what they come to.
+    if replace(read.extras, config={}) != replace(vocab.extras, config={}):
+        raise _differs(huggingface_json.FILE_NAME, "extras")
+    if transformers_config.write(read) != transformers_config.write(vocab):
+        raise _differs(transformers_config.FILE_NAME, "settings")
     again = build_bpe(read)
-    specials = list(vocab.special_tokens)
-    for sample in (*_SAMPLES, "a".join(["", *specials, ""])):
-        ids = bpe.encode(sample, specials)
-        if again.encode(sample, specials) != ids:
+    for sample in (*_SAMPLES, "a".join(["", *vocab.special_tokens, ""])):
+        ids = bpe.encode(sample, "all", ())
+        if again.encode(sample, "all", ()) != ids:
             raise _differs(huggingface_json.FILE_NAME, f"the ids of {sample!r}")
-        if bpe.decode_bytes(ids) != sample.encode():
+        if vocab.normalizer is None and bpe.decode_bytes(ids) != sample.encode():
             raise _differs("this vocab", f"the round trip of {sample!r}")
     vocab_file = folder / gpt2_files.VOCAB_FILE_NAME
     merges_file = folder / gpt2_files.MERGES_FILE_NAME
-    keys = huggingface_json.letters_by_id(vocab)
-    if gpt2_files.read_vocab(vocab_file.read_bytes()) != {key: i for i, key in enumerate(keys)}:
+    keys = {key: i for i, key in enumerate(huggingface_json.letters_by_id(vocab)) if key}
+    if gpt2_files.read_vocab(vocab_file.read_bytes()) != keys:
         raise _differs(vocab_file.name, "tokens")
     if gpt2_files.read_merges(merges_file.read_bytes()) != vocab.merges_as_bytes():
         raise _differs(merges_file.name, "merges")
-    ranks_file = folder / tiktoken_ranks.RANKS_FILE_NAME
-    if ranks_file.exists():
-        special_ids = set(vocab.special_tokens.values())
-        expected = {t: i for i, t in enumerate(vocab.tokens) if i not in special_ids}
-        if tiktoken_ranks.read_ranks(ranks_file.read_bytes()) != expected:
-            raise _differs(ranks_file.name, "tokens")
+    _compare_ranks(folder / tiktoken_ranks.RANKS_FILE_NAME, vocab)
+
+
+def _compare_ranks(ranks_file: Path, vocab: Vocab) -> None:
+    if not ranks_file.exists():
+        return
+    try:
+        read = tiktoken_ranks.read_ranks(
+            ranks_file.read_bytes(), vocab.special_tokens, vocab.pattern, ranks_file.name
+        )
+    except FormatError as error:
+        raise _differs(ranks_file.name, f"tokens ({error.message})") from None
+    used = [vocab.merges[rank] for rank in vocab.core.used_merges()]
+    if read.tokens != vocab.tokens or list(read.merges) != used:
+        raise _differs(ranks_file.name, "tokens")
 
 
 def _differs(file: str, what: str) -> FormatError:
@@ -158,33 +176,76 @@ def _differs(file: str, what: str) -> FormatError:
     )
 
 
-def read_tokenizer(path: Path) -> Vocab:
-    """The Vocab of a tokenizer folder, or of one tokenizer.json."""
-    if not path.exists():
-        raise FormatError(f"`{path}` does not exist", "pass a tokenizer folder or a tokenizer.json")
-    if not path.is_dir():
-        return _read_huggingface(path)
-    manifest = read_manifest(path)
-    file = path / huggingface_json.FILE_NAME
-    if not file.is_file():
-        names = sorted(entry.name for entry in path.iterdir())[:5]
-        found = ", ".join(f"`{name}`" for name in names) or "nothing"
-        raise FormatError(f"`{path}` has no `{file.name}`, found {found}")
-    if manifest is None:
-        return _read_huggingface(file)
-    return _read_described(file, manifest)
+def read_tokenizer(
+    path: Path,
+    *,
+    pattern: str | None = None,
+    special_tokens: Sequence[str] | Mapping[str, int] | None = None,
+) -> Vocab:
+    """The Vocab of a tokenizer folder, or of one file of a tokenizer.
+
+    `pattern` and `special_tokens` are for files that do not carry them: tiktoken's ranks, and
+    vocab.json with merges.txt. Given for any other they are a ConfigError.
+    """
+    if path.is_dir():
+        manifest = read_manifest(path)
+        if manifest is not None:
+            _refuse_settings(path, pattern, special_tokens)
+            return _read_described(path / huggingface_json.FILE_NAME, manifest)
+    found = detect.detect(path)
+    if found.kind == "ranks":
+        return tiktoken_ranks.read(found.file, pattern=pattern, special_tokens=special_tokens)
+    if found.kind == "gpt2":
+        return gpt2_files.read(found.file, pattern=pattern or "gpt2", special_tokens=special_tokens)
+    if found.kind == "course":
+        return course_files.read(found.file, pattern=pattern, special_tokens=special_tokens)
+    _refuse_settings(found.file, pattern, special_tokens)
+    return _read_huggingface(found.file)
+
+
+def _refuse_settings(
+    path: Path, pattern: str | None, special_tokens: Sequence[str] | Mapping[str, int] | None
+) -> None:
+    for name, value in (("pattern", pattern), ("special_tokens", special_tokens)):
+        if value is not None:
+            raise ConfigError(
+                f"`{path}` says itself what its {name.replace('_', ' ')} is, `{name}` may not",
+                f"leave `{name}` out",
+            )
 
 
 def _read_huggingface(file: Path, pattern: str | None = None) -> Vocab:
+    """tokenizer.json, and what stands beside it about roles and chats."""
+    vocab = huggingface_json.read(_bytes_of(file), str(file), pattern=pattern)
+    config_file = file.with_name(transformers_config.FILE_NAME)
+    template_file = file.with_name(transformers_config.TEMPLATE_FILE_NAME)
+    extras = vocab.extras
+    if config_file.is_file():
+        data = _bytes_of(config_file)
+        config = transformers_config.read(data, vocab.special_tokens, str(config_file))
+        extras = replace(extras, config=config.kept, chat_template=config.chat_template)
+    if template_file.is_file():
+        try:
+            template = _bytes_of(template_file).decode()
+        except UnicodeDecodeError as error:
+            raise FormatError(
+                f"`{template_file}` is not UTF-8: bad byte at {error.start}"
+            ) from None
+        extras = replace(extras, chat_template=template)
+    return replace(vocab, extras=extras)
+
+
+def _bytes_of(file: Path) -> bytes:
     try:
-        data = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
-        raise FormatError(f"`{file}` cannot be read: {error.strerror}") from error
-    return huggingface_json.read(data, str(file), pattern=pattern)
+        raise FormatError(str(unreadable(file, error))) from error
 
 
 def _read_described(file: Path, manifest: Manifest) -> Vocab:
     """tokenizer.json under a manifest, which knows the pattern's own name and spelling."""
+    if not file.is_file():
+        raise FormatError(f"`{file.parent}` has a manifest but no `{file.name}`")
     if sha256_of(file) != manifest.files.get(file.name):
         raise FormatError(
             f"`{file}` is not the file its manifest describes: the sha256 differs",

@@ -32,6 +32,8 @@ class Manifest:
     unreachable: list[int]
     files: dict[str, str]
     """File name → sha256."""
+    normalizer: str | None = None
+    ignore_merges: bool = False
     not_written: dict[str, str] = field(default_factory=dict)
     """File name → why this vocab cannot be kept in it."""
     notes: list[str] = field(default_factory=list)
@@ -58,6 +60,8 @@ class Manifest:
                 "num_merges": self.num_merges,
                 "pattern": {"name": self.pattern_name, "regex": self.pattern_regex},
                 "special_tokens": self.special_tokens,
+                "normalizer": self.normalizer,
+                "ignore_merges": self.ignore_merges,
                 "unreachable": self.unreachable,
                 "settings": self.settings,
                 "parents": self.parents,
@@ -93,6 +97,9 @@ class Manifest:
                 key: document["files"][key]["sha256"].as_string()
                 for key in document["files"].as_object()
             },
+            # Absent in folders of older versions, which knew neither.
+            normalizer=document.child("normalizer").value,
+            ignore_merges=document.child("ignore_merges").value is True,
             not_written=dict(document["not_written"].as_object()),
             notes=[place.as_string() for place in document["notes"].items()],
             settings=document["settings"].as_object(),
@@ -117,7 +124,6 @@ class Contents:
 
 def describe(
     vocab: Vocab,
-    unreachable: list[int],
     contents: Contents,
     *,
     settings: Mapping[str, object],
@@ -126,12 +132,14 @@ def describe(
     """The manifest of a folder that holds `contents`."""
     splitter = _core.Splitter(vocab.pattern)
     return Manifest(
-        vocab_size=len(vocab.tokens),
-        num_merges=len(vocab.merges),
+        vocab_size=vocab.core.size,
+        num_merges=vocab.core.num_merges,
         pattern_name=splitter.name,
         pattern_regex=splitter.regex,
         special_tokens=vocab.special_tokens,
-        unreachable=unreachable,
+        unreachable=vocab.core.unreachable(),
+        normalizer=vocab.normalizer,
+        ignore_merges=vocab.ignore_merges,
         files={n: hashlib.sha256(data).hexdigest() for n, data in contents.files.items()},
         not_written=contents.not_written,
         notes=contents.notes,

@@ -1,30 +1,31 @@
 """Tokenizer: text to token ids and back. What people hold in their hands; `_core` does the work.
 
-A tokenizer never changes once made, so threads share it freely. Special tokens in a text are never
-turned into ids unless the caller says so, because text from strangers may contain them.
+A tokenizer never changes once made, so threads share it freely, and so do processes: it pickles, and
+works after a fork. Special tokens in a text are never turned into ids unless the caller says so,
+because text from strangers may contain them.
 """
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tokenmill import _core
 from tokenmill.errors import ConfigError, VocabError
 from tokenmill.storage.files import local_path
 from tokenmill.tokenizer import artifact
-from tokenmill.tokenizer.formats import huggingface_json
-from tokenmill.tokenizer.vocab import Merge, Vocab, show, vocab_from_bytes, vocab_from_ids
+from tokenmill.tokenizer.codec import Codec
+from tokenmill.tokenizer.vocab import Extras, Merge, Vocab, show, vocab_from_bytes, vocab_from_ids
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-AllowedSpecial = Literal["all"] | Collection[str]
 
+class Tokenizer(Codec):
+    """A vocab with its split pattern: encodes and decodes as `Codec` says, and never changes.
 
-class Tokenizer:
-    """A vocab with its split pattern. Made by `train`, `load`, `from_vocab` or `from_ids`.
+    Made by `train`, `load`, `from_vocab`, `from_ids` or `from_ranks`. Two are equal when they give
+    every text the same ids by the same tokens and merges.
 
     >>> bytes_only = {byte: bytes([byte]) for byte in range(256)}
     >>> vocab = bytes_only | {256: b"th", 257: b"the", 258: b"<|end|>"}
@@ -35,22 +36,33 @@ class Tokenizer:
     [257, 258]
     """
 
+    __slots__ = ("__weakref__", "_regex", "_vocab", "training")
+
+    _vocab: Vocab
+    _regex: str
     # Any, because the report belongs to training, which no module of this folder imports.
-    training: Any = None
+    training: Any
     """The TrainingReport of the training that made this tokenizer, None if it was loaded."""
 
     def __init__(self, vocab: Vocab) -> None:
-        """From a checked Vocab; `from_vocab` and `from_ids` take plain values."""
+        """From a checked Vocab; `from_vocab` and its sisters take plain values."""
         splitter = _core.Splitter(vocab.pattern)
-        in_id_order = dict(sorted(vocab.special_tokens.items(), key=lambda item: item[1]))
+        bpe = _core.Bpe(vocab.core, splitter, nfc=vocab.normalizer == "nfc")
         pattern = splitter.name or splitter.regex
-        self._vocab = replace(vocab, special_tokens=in_id_order, pattern=pattern)
-        self._regex = splitter.regex
-        self._bpe = artifact.build_bpe(self._vocab)
+        # The same object where it can be: what was found out about it stays with it.
+        named = vocab if vocab.pattern == pattern else replace(vocab, pattern=pattern)
+        self._set(named, bpe, splitter.regex)
 
-    @cached_property
-    def _id_of(self) -> dict[bytes, int]:
-        return {token: token_id for token_id, token in enumerate(self._vocab.tokens)}
+    def _set(self, vocab: Vocab, bpe: _core.Bpe, regex: str, training: object = None) -> None:
+        parts = {"_vocab": vocab, "_bpe": bpe, "_regex": regex, "training": training}
+        for name, part in parts.items():
+            object.__setattr__(self, name, part)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Tokenizer never changes: `{name}` cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Tokenizer never changes: `{name}` cannot be deleted")
 
     @staticmethod
     def from_vocab(
@@ -76,9 +88,68 @@ class Tokenizer:
         return Tokenizer(vocab_from_ids(tokens, merges, special_tokens, pattern))
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> "Tokenizer":
-        """From a tokenizer folder or a tokenizer.json. FormatError naming an unsupported part."""
-        return Tokenizer(artifact.read_tokenizer(local_path(path)))
+    def from_ranks(
+        ranks: Mapping[bytes, int], special_tokens: Mapping[str, int], pattern: str
+    ) -> "Tokenizer":
+        """From tokens with their ranks, which are their ids, as tiktoken keeps them.
+
+        Special tokens may have any ids above the last rank.
+        """
+        from tokenmill.tokenizer.formats.live_objects import vocab_from_ranks
+
+        return Tokenizer(vocab_from_ranks(ranks, special_tokens, pattern))
+
+    @staticmethod
+    def load(
+        source: str | os.PathLike[str] | object,
+        *,
+        pattern: str | None = None,
+        special_tokens: Sequence[str] | Mapping[str, int] | None = None,
+    ) -> "Tokenizer":
+        """From a tokenizer folder, one of its files, or an object of another library.
+
+        The path of a folder, a tokenizer.json, a .tiktoken file or a vocab.json with its merges.txt;
+        or a `tiktoken.Encoding` or `tokenizers.Tokenizer`. `pattern` and `special_tokens` are for
+        files that do not say them, and a ConfigError for all others. FormatError naming an
+        unsupported part.
+        """
+        if isinstance(source, str | os.PathLike):
+            path = local_path(cast("str | os.PathLike[str]", source))
+            return Tokenizer(
+                artifact.read_tokenizer(path, pattern=pattern, special_tokens=special_tokens)
+            )
+        from tokenmill.tokenizer.formats import live_objects
+
+        if pattern is not None or special_tokens is not None:
+            raise ConfigError(
+                f"a `{type(source).__name__}` says itself how it splits and what is special",
+                "leave `pattern` and `special_tokens` out",
+            )
+        return Tokenizer(live_objects.read(source))
+
+    def with_special_tokens(self, tokens: Sequence[str]) -> "Tokenizer":
+        """A tokenizer that has `tokens` as special tokens too, with new ids behind the last one.
+
+        Those it has already keep their ids. Everything else stays: this one is not changed.
+        """
+        if isinstance(tokens, str):
+            raise VocabError(f"special tokens are the one string `{tokens}`", "pass a list")
+        core = self._vocab.core
+        all_tokens, specials = core.tokens(), core.special_tokens
+        for token in dict.fromkeys(tokens):
+            if token not in specials:
+                specials[token] = len(all_tokens)
+                all_tokens.append(_spelling(token))
+        extended = _core.Vocab(
+            all_tokens, core.merges(), specials, ignore_merges=core.ignore_merges
+        )
+        return Tokenizer(replace(self._vocab, core=extended))
+
+    def with_training(self, report: object) -> "Tokenizer":
+        """The same tokenizer with the report of the training that made it."""
+        same = object.__new__(Tokenizer)
+        same._set(self._vocab, self._bpe, self._regex, report)
+        return same
 
     def save(
         self,
@@ -99,87 +170,38 @@ class Tokenizer:
         )
         return final
 
-    def encode(self, text: str | bytes, *, allowed_special: AllowedSpecial = ()) -> list[int]:
-        """The ids of `text`.
-
-        Special tokens named in `allowed_special` become their ids; `"all"` allows all. Any other
-        special token in the text is a VocabError: use `encode_ordinary` for text that may hold
-        anything.
-        """
-        allowed = self._allowed(allowed_special)
-        if len(allowed) < len(self._vocab.special_tokens):
-            for token in self._bpe.find_special(text):
-                if token not in allowed:
-                    raise VocabError(
-                        f"the text contains the special token `{token}`, which is not allowed here",
-                        f'pass `allowed_special={{"{token}"}}` to make it an id, or use '
-                        "`encode_ordinary` to treat it as text",
-                    )
-        return self._bpe.encode(text, list(allowed))
-
-    def encode_ordinary(self, text: str | bytes) -> list[int]:
-        """The ids of `text`, where special tokens are text like any other."""
-        return self._bpe.encode(text, [])
-
-    def _allowed(self, allowed_special: AllowedSpecial) -> Collection[str]:
-        known = self._vocab.special_tokens
-        if allowed_special == "all":
-            return known
-        if isinstance(allowed_special, str):
-            raise ConfigError(
-                f"`allowed_special` is the string `{allowed_special}`, not `all` or a set",
-                f'pass `{{"{allowed_special}"}}`',
-            )
-        for token in allowed_special:
-            if token not in known:
-                raise VocabError(
-                    f"`{token}` is not a special token of this tokenizer",
-                    "it has " + (", ".join(f"`{name}`" for name in known) or "none"),
-                )
-        return set(allowed_special)
-
-    def decode(self, ids: Iterable[int], errors: str = "replace") -> str:
-        """The text of `ids`. What is not UTF-8, such as half a character, goes by `errors`."""
-        return self.decode_bytes(ids).decode("utf-8", errors)
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """The exact bytes of `ids`. An unknown id is a VocabError."""
-        known = list(ids)
-        try:
-            return self._bpe.decode_bytes(known)
-        except OverflowError:
-            unknown = next(i for i in known if not 0 <= i < self.vocab_size)
-            raise VocabError(self._unknown_id(unknown)) from None
-
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of one token; a special token's are its spelling."""
-        if not 0 <= token_id < self.vocab_size:
-            raise VocabError(self._unknown_id(token_id))
-        return self._vocab.tokens[token_id]
-
-    def _unknown_id(self, token_id: int) -> str:
-        return f"token id {token_id} is not in the vocab, ids run from 0 to {self.vocab_size - 1}"
+        return self._bpe.decode_bytes([token_id])
 
     def token_id(self, token: bytes) -> int:
         """The id of the token that spells `token`. VocabError if there is none."""
-        found = self._id_of.get(token)
-        if found is None:
-            raise VocabError(f"{show(token)} is not a token of this vocab")
-        return found
+        found = self._vocab.core.token_id(token)
+        if found is not None:
+            return found
+        for special_token, token_id in self._vocab.special_tokens.items():
+            if special_token.encode() == token:
+                return token_id
+        raise VocabError(f"{show(token)} is not a token of this vocab")
 
     def unreachable(self) -> list[int]:
-        """Ids that encoding their own bytes does not give back, special tokens aside."""
-        return self._bpe.unreachable()
+        """Ids of ordinary tokens to which no merges lead from their own bytes."""
+        return self._vocab.core.unreachable()
+
+    def memory(self) -> dict[str, int]:
+        """Bytes held by each part: vocab, merges, decoder, and the cache of every thread so far."""
+        return self._bpe.memory()
 
     @property
     def vocab_size(self) -> int:
-        """Number of ids, bytes and special tokens included."""
-        return len(self._vocab.tokens)
+        """Number of ids, bytes and special tokens included, and ids without a token if there are
+        any."""
+        return self._bpe.vocab_size
 
     @property
     def vocab(self) -> dict[int, bytes]:
         """id → bytes, special tokens included."""
-        return dict(enumerate(self._vocab.tokens))
+        return {token_id: token for token_id, token in enumerate(self._vocab.tokens) if token}
 
     @property
     def merges(self) -> list[tuple[bytes, bytes]]:
@@ -196,13 +218,26 @@ class Tokenizer:
         """The split pattern: its name, or the regex itself if it has none."""
         return self._vocab.pattern
 
+    @property
+    def normalizer(self) -> Literal["nfc"] | None:
+        """What is done to text before it is split."""
+        return self._vocab.normalizer
+
+    @property
+    def ignore_merges(self) -> bool:
+        """Whether a pretoken that is a token becomes its id even where no merges lead to it."""
+        return self._vocab.ignore_merges
+
+    @property
+    def chat_template(self) -> str | None:
+        """The Jinja template that came with the tokenizer. Nothing here runs it."""
+        return self._vocab.extras.chat_template
+
     def _behaviour(self) -> tuple[object, ...]:
         """All that decides ids. Patterns of one regex split alike, whatever they are called."""
-        specials = tuple(self._vocab.special_tokens.items())
-        return self._vocab.tokens, self._vocab.merges, specials, self._regex
+        return self._vocab.core, self._regex, self._vocab.normalizer
 
     def __eq__(self, other: object) -> bool:
-        """Equal when both give every text the same ids by the same tokens and merges."""
         if not isinstance(other, Tokenizer):
             return NotImplemented
         return self._behaviour() == other._behaviour()
@@ -216,11 +251,44 @@ class Tokenizer:
             f"special_tokens={self.special_tokens})"
         )
 
-    # Pickles carry the bytes of a file that is checked when read, and no report of a training.
-    def __reduce__(self) -> tuple[object, tuple[bytes, str]]:
-        return _from_json, (huggingface_json.write(self._vocab), self.pattern)
+    # What never changes needs no second one.
+    def __copy__(self) -> "Tokenizer":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Tokenizer":
+        return self
+
+    # Plain values, checked when read as those of a file are, and no report of a training. A
+    # tokenizer.json could not hold every vocab: two keys may read alike (docs/formats.md).
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        vocab = self._vocab
+        core = vocab.core
+        parts = core.tokens(), core.merges(), core.special_tokens, core.ignore_merges
+        return _from_parts, (*parts, vocab.pattern, vocab.normalizer, vocab.extras)
 
 
-def _from_json(data: bytes, pattern: str) -> Tokenizer:
-    """What unpickling calls: the bytes of a tokenizer.json, checked as those of a file are."""
-    return Tokenizer(huggingface_json.read(data, pattern=pattern))
+def _from_parts(
+    tokens: Sequence[bytes],
+    merges: Sequence[Merge],
+    special_tokens: Mapping[str, int],
+    ignore_merges: bool,
+    pattern: str,
+    normalizer: Literal["nfc"] | None,
+    extras: Extras,
+) -> Tokenizer:
+    """What unpickling calls."""
+    core = _core.Vocab(tokens, merges, special_tokens, ignore_merges=ignore_merges)
+    return Tokenizer(Vocab(core, pattern, normalizer, extras))
+
+
+def _spelling(special_token: str) -> bytes:
+    if not isinstance(special_token, str) or not special_token:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise VocabError(
+            f"special token {special_token!r} is not a string of one or more characters"
+        )
+    try:
+        return special_token.encode()
+    except UnicodeEncodeError:
+        raise VocabError(
+            f"special token {special_token!r} holds half of a surrogate pair"
+        ) from None

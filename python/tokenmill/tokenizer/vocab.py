@@ -1,36 +1,85 @@
-"""Vocab: tokens, merges, special tokens and the split pattern as plain values, checked once.
+"""Vocab: tokens, merges, special tokens and how text is split, checked once by the core.
 
-What comes from outside passes through `vocab_from_bytes` or `vocab_from_ids`, what training made
-keeps the same rules by construction: ids run from 0 without holes, each spells other bytes than every
-other, each of the 256 bytes is a token, and each merge joins two tokens that exist by then.
+What comes from outside passes through `vocab_from_bytes`, `vocab_from_ids` or a reader of `formats`.
+What always holds: ids run from 0 and none below an ordinary token is free, ordinary tokens spell
+different bytes, each of the 256 bytes is one, and each merge joins two of them to the one they
+spell.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
+from tokenmill import _core
 from tokenmill.errors import FormatError, VocabError
+
+if TYPE_CHECKING:
+    from tokenmill.tokenizer.proof import Proof
 
 Merge = tuple[int, int, int]
 """(left id, right id, joined id)"""
 
 
 @dataclass(frozen=True)
-class Vocab:
-    """Tokens by id, a special token as its UTF-8 spelling, and merges in rank order.
+class Extras:
+    """What Hugging Face files say beside the vocab. None of it changes an id of ordinary text."""
 
-    Build one with `vocab_from_bytes` or `vocab_from_ids`, which check it. `pattern` is a name or a
-    regex.
+    post_processor: Any = None
+    """The JSON value of tokenizer.json: what Hugging Face puts around a text. `encode` never does."""
+    chat_template: str | None = None
+    """A Jinja template. Kept and written back, never rendered here."""
+    not_special: frozenset[str] = frozenset()
+    """Special tokens that Hugging Face calls added but not special, so that decoding keeps them."""
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Roles such as `eos_token`, and settings, of tokenizer_config.json."""
+
+
+@dataclass(frozen=True)
+class Vocab:
+    """Tokens by id, merges in rank order, special tokens, pattern and normalizer.
+
+    `core` holds the first three; they are copied into Python when first looked at. Build one with
+    `vocab_from_bytes` or `vocab_from_ids`, or read a file.
     """
 
-    tokens: tuple[bytes, ...]
-    merges: tuple[Merge, ...]
-    special_tokens: dict[str, int]
+    core: _core.Vocab
     pattern: str
+    """A name or a regex."""
+    normalizer: Literal["nfc"] | None = None
+    extras: Extras = field(default=Extras(), hash=False)
+
+    @cached_property
+    def tokens(self) -> tuple[bytes, ...]:
+        """By id, a special token as its UTF-8 spelling, b"" for an id without a token."""
+        return tuple(self.core.tokens())
+
+    @cached_property
+    def merges(self) -> tuple[Merge, ...]:
+        return tuple(self.core.merges())
+
+    @cached_property
+    def special_tokens(self) -> dict[str, int]:
+        """In id order."""
+        return self.core.special_tokens
+
+    @property
+    def ignore_merges(self) -> bool:
+        """Whether a pretoken that is a token becomes its id even where merges do not lead there."""
+        return self.core.ignore_merges
 
     def merges_as_bytes(self) -> list[tuple[bytes, bytes]]:
         """Each merge as the bytes of its two parts, in rank order."""
         return [(self.tokens[left], self.tokens[right]) for left, right, _ in self.merges]
+
+    @cached_property
+    def proof(self) -> "Proof":
+        """What follows from the tokens and merges: which tokens nothing makes, and whether tiktoken,
+        which knows no merges, gives the same ids. Found when first asked for."""
+        from tokenmill.tokenizer.proof import prove
+
+        return prove(self)
 
 
 @dataclass(frozen=True)
@@ -54,29 +103,25 @@ def show(token: bytes) -> str:
 
 
 def vocab_from_ids(
-    tokens: Sequence[bytes],
+    tokens: Sequence[bytes] | Mapping[int, bytes],
     merges: Sequence[Merge],
-    special_tokens: Mapping[str, int],
+    special_tokens: Sequence[str] | Mapping[str, int],
     pattern: str,
+    origin: Origin | None = None,
+    *,
+    ignore_merges: bool = False,
 ) -> Vocab:
-    """A checked Vocab from tokens by id and merges by ids."""
-    named = set(chain.from_iterable(merges))
-    if named and not 0 <= min(named) <= max(named) < len(tokens):
-        index, unknown = next(
-            (index, token_id)
-            for index, merge in enumerate(merges)
-            for token_id in merge
-            if not 0 <= token_id < len(tokens)
+    """A checked Vocab from tokens by id, b"" for an id without a token, and merges by ids."""
+    origin = origin or Origin()
+    if merges and min(map(min, merges)) < 0:
+        index = next(index for index, merge in enumerate(merges) if min(merge) < 0)
+        raise origin.error(
+            f"{origin.merge(index)} names id {min(merges[index])}, but ids run from 0 to "
+            f"{len(tokens) - 1}"
         )
-        raise VocabError(
-            f"merge {index} names id {unknown}, but ids run from 0 to {len(tokens) - 1}"
-        )
-    origin = Origin()
-    token_of = dict(enumerate(tokens))
+    token_of = dict(tokens if isinstance(tokens, Mapping) else enumerate(tokens))
     specials = _place_special_tokens(token_of, special_tokens, origin)
-    _check_tokens(token_of, set(specials.values()), origin)
-    _check_merges(tokens, merges, set(specials.values()), origin)
-    return Vocab(tuple(token_of.values()), tuple(merges), specials, pattern)
+    return _checked(token_of, merges, specials, pattern, origin, ignore_merges=ignore_merges)
 
 
 def vocab_from_bytes(
@@ -85,6 +130,8 @@ def vocab_from_bytes(
     special_tokens: Sequence[str] | Mapping[str, int],
     pattern: str,
     origin: Origin | None = None,
+    *,
+    ignore_merges: bool = False,
 ) -> Vocab:
     """A checked Vocab from id → bytes and merges by bytes, in any id layout.
 
@@ -92,12 +139,65 @@ def vocab_from_bytes(
     """
     origin = origin or Origin()
     token_of = dict(vocab)
+    for token_id, token in token_of.items():
+        if not token:
+            raise origin.error(f"{origin.tokens} id {token_id} is {token!r}, not one or more bytes")
     specials = _place_special_tokens(token_of, special_tokens, origin)
-    id_of = _check_tokens(token_of, set(specials.values()), origin)
-    tokens = tuple(token_of[token_id] for token_id in range(len(token_of)))
-    by_ids = [_merge_by_ids(index, merge, id_of, origin) for index, merge in enumerate(merges)]
-    _check_merges(tokens, by_ids, set(specials.values()), origin)
-    return Vocab(tokens, tuple(by_ids), specials, pattern)
+    special_ids = set(specials.values())
+    id_of = {token: i for i, token in token_of.items() if i not in special_ids}
+    by_ids = [
+        _merge_by_ids(index, merge, id_of, specials, origin) for index, merge in enumerate(merges)
+    ]
+    return _checked(token_of, by_ids, specials, pattern, origin, ignore_merges=ignore_merges)
+
+
+def _checked(
+    token_of: Mapping[int, bytes],
+    merges: Sequence[Merge],
+    special_tokens: Mapping[str, int],
+    pattern: str,
+    origin: Origin,
+    *,
+    ignore_merges: bool,
+) -> Vocab:
+    tokens = _by_id(token_of, origin)
+    try:
+        core = _core.Vocab(tokens, merges, special_tokens, ignore_merges=ignore_merges)
+    except VocabError as error:
+        raise _in_words_of(origin, error) from None
+    check_merge_order(core, origin)
+    return Vocab(core, pattern)
+
+
+def _in_words_of(origin: Origin, error: VocabError) -> VocabError | FormatError:
+    """The core's error about values it was given, naming the places they came from."""
+
+    def merge(match: re.Match[str]) -> str:
+        return match[1] + origin.merge(int(match[2])) + match[3]
+
+    message = re.sub(r"^()merge (\d+)( )", merge, error.message)
+    message = re.sub(r"(, as )merge (\d+)( does already)$", merge, message)
+    if message.startswith("the vocab "):
+        message = origin.tokens + message.removeprefix("the vocab")
+    elif message.startswith("special token "):
+        message = origin.special_tokens + message
+    return origin.error(message, error.hint)
+
+
+def check_merge_order(core: _core.Vocab, origin: Origin) -> None:
+    """Refuse merges that somebody sorted: a token made of parts that only later merges make."""
+    index = core.unordered_merge()
+    if index is None:
+        return
+    left, right, _ = core.merges()[index]
+    made = {core.token_id(bytes([byte])) for byte in range(256)}
+    made.update(joined for _, _, joined in core.merges()[:index])
+    part = core.token(right if left in made else left) or b""
+    raise origin.error(
+        f"{_joins(index, core.token(left) or b'', core.token(right) or b'', origin)}, "
+        f"but {show(part)} is not a token at that point",
+        "merges must stay in the order they were learned; was the file sorted?",
+    )
 
 
 def _place_special_tokens(
@@ -105,7 +205,7 @@ def _place_special_tokens(
     special_tokens: Sequence[str] | Mapping[str, int],
     origin: Origin,
 ) -> dict[str, int]:
-    """Special token → id in id order. Adds those that `token_of` lacks to it."""
+    """Special token → id. Adds those that `token_of` lacks to it."""
     if isinstance(special_tokens, str):
         raise origin.error(
             f"special tokens are the one string `{special_tokens}`", "pass a list of strings"
@@ -124,15 +224,16 @@ def _place_special_tokens(
             token_id = id_of[spelling]
         else:
             token_id = max(token_of, default=-1) + 1
-        if token_of.setdefault(token_id, spelling) != spelling:
+        if (token_of.get(token_id) or spelling) != spelling:
             raise origin.error(
                 f"{origin.special_tokens}special token `{token}` has id {token_id}, "
                 f"which spells {show(token_of[token_id])}"
             )
+        token_of[token_id] = spelling
         placed[token] = token_id
     if len(set(placed.values())) != len(placed):
         raise origin.error(f"{origin.special_tokens}two special tokens have the same id")
-    return dict(sorted(placed.items(), key=lambda item: item[1]))
+    return placed
 
 
 def _utf8(token: str, origin: Origin) -> bytes:
@@ -144,95 +245,42 @@ def _utf8(token: str, origin: Origin) -> bytes:
         ) from None
 
 
-def _check_tokens(
-    token_of: Mapping[int, bytes], special_ids: set[int], origin: Origin
-) -> dict[bytes, int]:
-    """Token → id, once ids run from 0 without holes, spell different bytes, and have every byte."""
+def _by_id(token_of: Mapping[int, bytes], origin: Origin) -> list[bytes]:
+    """Tokens by id, b"" for ids that have none."""
     for token_id, token in token_of.items():
         if type(token_id) is not int or token_id < 0:
             raise origin.error(f"{origin.tokens} has id {token_id!r}, ids are whole numbers from 0")
-        if type(token) is not bytes or not token:
+        if type(token) is not bytes:
             raise origin.error(f"{origin.tokens} id {token_id} is {token!r}, not one or more bytes")
-    id_of: dict[bytes, int] = {}
-    for token_id in range(len(token_of)):
-        token = token_of.get(token_id)
-        if token is None:
-            raise origin.error(
-                f"{origin.tokens} has {len(token_of)} tokens up to id {max(token_of)}, "
-                f"but no id {token_id}",
-                "ids must run from 0 without holes",
-            )
-        if id_of.setdefault(token, token_id) != token_id:
-            raise origin.error(
-                f"{origin.tokens} ids {id_of[token]} and {token_id} both spell {show(token)}"
-            )
-    ids = [id_of.get(bytes([byte])) for byte in range(256)]
-    missing = [byte for byte, found in enumerate(ids) if found is None or found in special_ids]
-    if missing:
+    last = max(token_of, default=-1)
+    # A few ids may be free between special tokens; a table for billions of them helps nobody.
+    if last >= 2 * len(token_of) + 65_536:
+        free = next(i for i in range(last) if i not in token_of)
         raise origin.error(
-            f"{origin.tokens} has no token for byte 0x{missing[0]:02x}"
-            + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
-            "a byte-level vocab holds each of the 256 bytes as an ordinary token",
+            f"{origin.tokens} has {len(token_of)} tokens up to id {last}, but no id {free}",
+            "ids must run from 0 without holes",
         )
-    return id_of
+    return [token_of.get(token_id, b"") for token_id in range(last + 1)]
 
 
 def _merge_by_ids(
-    index: int, merge: tuple[bytes, bytes], id_of: Mapping[bytes, int], origin: Origin
+    index: int,
+    merge: tuple[bytes, bytes],
+    id_of: Mapping[bytes, int],
+    special_tokens: Mapping[str, int],
+    origin: Origin,
 ) -> Merge:
     left, right = merge
     try:
         return id_of[left], id_of[right], id_of[left + right]
     except KeyError as error:
         unknown = error.args[0]
-        joins = _joins(index, left, right, origin)
-        if unknown == left + right:
-            raise origin.error(f"{joins}, but {show(unknown)} is not in the vocab") from None
-        raise _not_yet_a_token(joins, unknown, origin) from None
-
-
-def _not_yet_a_token(joins: str, part: bytes, origin: Origin) -> VocabError | FormatError:
-    return origin.error(
-        f"{joins}, but {show(part)} is not a token at that point",
-        "merges must stay in the order they were learned; was the file sorted?",
-    )
-
-
-def _check_merges(
-    tokens: Sequence[bytes], merges: Sequence[Merge], special_ids: set[int], origin: Origin
-) -> None:
-    """Check that each merge joins bytes or earlier results to what they spell, once each."""
-    made = bytearray(len(token) == 1 for token in tokens)
-    for token_id in special_ids:
-        made[token_id] = False
-    # A large vocab has 200,000 of them: the loop only looks, `_what_is_wrong` finds the words.
-    for index, (left, right, joined) in enumerate(merges):
-        spelled = tokens[left] + tokens[right] == tokens[joined]
-        if not (spelled and made[left] and made[right]) or joined in special_ids:
-            raise _what_is_wrong(index, merges[index], tokens, made, origin)
-        made[joined] = True
-    # Whole numbers, because a set of as many tuples takes twice the time.
-    if len({left << 32 | right for left, right, _ in merges}) < len(merges):
-        first: dict[tuple[int, int], int] = {}
-        for index, (left, right, _) in enumerate(merges):
-            if first.setdefault((left, right), index) != index:
-                raise origin.error(
-                    f"{_joins(index, tokens[left], tokens[right], origin)}, "
-                    f"as {origin.merge(first[left, right])} does already"
-                )
+        special = unknown.decode("utf-8", "replace") in special_tokens
+        raise origin.error(
+            f"{_joins(index, left, right, origin)}, but {show(unknown)} is "
+            + ("a special token" if special else "not in the vocab")
+        ) from None
 
 
 def _joins(index: int, left: bytes, right: bytes, origin: Origin) -> str:
     return f"{origin.merge(index)} joins {show(left)} and {show(right)}"
-
-
-def _what_is_wrong(
-    index: int, merge: Merge, tokens: Sequence[bytes], made: bytearray, origin: Origin
-) -> VocabError | FormatError:
-    left, right, joined = merge
-    joins = _joins(index, tokens[left], tokens[right], origin)
-    if not (made[left] and made[right]):
-        return _not_yet_a_token(joins, tokens[right if made[left] else left], origin)
-    if tokens[left] + tokens[right] != tokens[joined]:
-        return origin.error(f"{joins} into id {joined}, which spells {show(tokens[joined])}")
-    return origin.error(f"{joins}, but {show(tokens[joined])} is a special token")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill import _core
 from tokenmill.progress import Meter, ProgressChoice, quantity
 from tokenmill.sources.inputs import Inputs, find_inputs
 from tokenmill.sources.options import ReadOptions
@@ -56,9 +57,9 @@ class TrainingRun:
             )
         finally:
             self._meter.end()
-        if tokenizer.training is not None:
-            tokenizer.training = self._with_totals(tokenizer.training)
-        return tokenizer
+        if tokenizer.training is None:
+            return tokenizer
+        return tokenizer.with_training(self._with_totals(tokenizer.training))
 
     def plan(self) -> CountPlan | None:
         """What there is to read, without reading it; `None` for a training from counts."""
@@ -84,7 +85,8 @@ class TrainingRun:
         with counting as (counts, work):
             tokenizer = self._learn(counts)
             if folder is not None:
-                self._save(tokenizer, folder, parents_of_inputs(counts.origin, ordered=ordered))
+                parents = parents_of_inputs(counts.origin, ordered=ordered)
+                tokenizer = self._saved(tokenizer, folder, parents)
             if work is not None:
                 work.remove()
         return tokenizer
@@ -96,7 +98,7 @@ class TrainingRun:
             return done
         tokenizer = self._learn(counts)
         if folder is not None:
-            self._save(tokenizer, folder, parents_of_counts(counts))
+            tokenizer = self._saved(tokenizer, folder, parents_of_counts(counts))
         return tokenizer
 
     def _folder(self, read: object) -> TrainedFolder | None:
@@ -104,14 +106,13 @@ class TrainingRun:
             return None
         return TrainedFolder(self.out, {**self.settings.as_settings(), "read": read}, self.force)
 
-    def _save(
+    def _saved(
         self, tokenizer: Tokenizer, folder: TrainedFolder, parents: dict[str, object]
-    ) -> None:
+    ) -> Tokenizer:
         started = time.perf_counter()
         tokenizer.save(folder.path, settings=folder.settings, parents=parents, force=self.force)
-        tokenizer.training = replace(
-            tokenizer.training, saving_seconds=time.perf_counter() - started
-        )
+        seconds = time.perf_counter() - started
+        return tokenizer.with_training(replace(tokenizer.training, saving_seconds=seconds))
 
     def _learn(self, counts: PretokenCounts) -> Tokenizer:
         if self.engine == "reference":
@@ -128,13 +129,11 @@ class TrainingRun:
         tokens, merges, special_tokens = lay_out(learned, self.settings)
         # `from_ids` would check what the trainer keeps by construction, for half the time merging
         # took; saving reads the folder back through all of those checks.
-        tokenizer = Tokenizer(Vocab(tuple(tokens), tuple(merges), special_tokens, counts.pattern))
+        core = _core.Vocab(tokens, merges, special_tokens)
         vocab_bytes = sum(map(len, tokens))
-        tokenizer.training = self._report(
-            counts, learned, vocab_bytes, counting_seconds, merging_seconds
-        )
+        report = self._report(counts, learned, vocab_bytes, counting_seconds, merging_seconds)
         _log_merges(learned, merging_seconds)
-        return tokenizer
+        return Tokenizer(Vocab(core, counts.pattern)).with_training(report)
 
     def _progress(self, merges: int, _count: int) -> None:
         # Merges that share an id are counted too, so the last few percent may go past the mark:

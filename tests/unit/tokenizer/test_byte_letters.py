@@ -23,7 +23,7 @@ def test_round_trip() -> None:
     assert len(to_letters(everything)) == 256
 
 
-@pytest.mark.parametrize("letters", ["a b", "日", "a\u0144", "\ud800"])
+@pytest.mark.parametrize("letters", ["a b", "日", "a\u0144", "\ud800", "\u00ad", "\x7f", "a\n"])
 def test_characters_that_stand_for_no_byte(letters: str) -> None:
     with pytest.raises(ValueError, match="stands for no byte"):
         from_letters(letters)

@@ -6,8 +6,9 @@ import pytest
 import tokenizers
 
 from tokenmill.errors import FormatError
+from tokenmill.tokenizer.artifact import read_tokenizer
 from tokenmill.tokenizer.formats import gpt2_files
-from tokenmill.tokenizer.vocab import Vocab, vocab_from_bytes
+from tokenmill.tokenizer.vocab import Vocab, vocab_from_bytes, vocab_from_ids
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
 
@@ -58,6 +59,93 @@ def test_broken_merges(data: bytes, message: str) -> None:
 
 def test_merges_without_header_or_last_newline() -> None:
     assert gpt2_files.read_merges(b"a b\nc d") == [(b"a", b"b"), (b"c", b"d")]
+
+
+def test_windows_line_ends_and_a_byte_order_mark() -> None:
+    data = "\ufeff#version: 0.2\r\na b\r\nĠ c\r\n".encode()
+    assert gpt2_files.read_merges(data) == [(b"a", b"b"), (b" ", b"c")]
+
+
+def written(
+    folder: Path, vocab: Vocab, names: tuple[str, str] = ("vocab.json", "merges.txt")
+) -> Path:
+    for name, data in zip(names, gpt2_files.write(vocab).values(), strict=True):
+        (folder / name).write_bytes(data)
+    return folder / names[0]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("vocab.json", "merges.txt"),
+        ("my-vocab.json", "my-merges.txt"),
+        ("encoder.json", "vocab.bpe"),
+    ],
+)
+def test_reading_the_pair(tmp_path: Path, names: tuple[str, str]) -> None:
+    written(tmp_path, example(), names)
+    for path in (tmp_path, tmp_path / names[0], tmp_path / names[1]):
+        read = read_tokenizer(path)
+        assert read == example(), "a key that no merge makes is special"
+    assert read_tokenizer(tmp_path, pattern="gpt4").pattern == "gpt4"
+    ordinary = read_tokenizer(tmp_path, special_tokens=[])
+    assert ordinary.special_tokens == {}
+    assert ordinary.proof.unreachable == (259,)
+    more = read_tokenizer(tmp_path, special_tokens=["<s>", "日本"])
+    assert more.special_tokens == {"<s>": 259, "日本": 260}
+
+
+def test_reading_a_pair_that_does_not_fit(tmp_path: Path) -> None:
+    vocab_file = written(tmp_path, example())
+    merges_file = tmp_path / "merges.txt"
+    good = merges_file.read_text()
+    for lines, message in (
+        (good + "x y\n", r"merges.txt` line 5 joins `x` and `y`, but `xy` is not in the vocab"),
+        (
+            good + "# Ġ\n",
+            r"merges.txt` line 5 joins `#` and ` `, as `.*merges.txt` line 2 does already",
+        ),
+        (good.replace("Ġ æ", "Ġ 日"), "merges.txt` line 4 is not byte-level"),
+        (
+            good.replace("Ġ æ\n", ""),
+            r"vocab.json` has 'Ġæ', which no merge of `.*` makes\nhint: was",
+        ),
+    ):
+        merges_file.write_text(lines)
+        with pytest.raises(FormatError, match=message):
+            read_tokenizer(vocab_file)
+    merges_file.unlink()
+    with pytest.raises(FormatError, match=r"merges.txt` does not exist"):
+        read_tokenizer(vocab_file)
+
+
+@pytest.mark.parametrize(
+    ("vocab", "message"),
+    [
+        ('{"a": 0, "b": 0}', "id 0 is given to `b` and to another token"),
+        ('{"a": 0, "a": 1}', "key `a` stands twice"),
+        ('{"a": 0, "日": 1}', "has no token for byte 0x00 and 254 more"),
+        ('{"a": 0, "ab": 1}', "has 'ab', which no merge of"),
+        ('{"a": 0, "\\ud800": 1}', "is not byte-level"),
+        ('{"a": 0, "<\\ud800>": 1}', "is not byte-level"),
+        ('{"a": 0}', "has no token for byte 0x00 and 254 more"),
+        ('{"a": -1}', "has id -1"),
+        ('{"a": 99999999999}', "up to id 99999999999, but no id 0"),
+    ],
+)
+def test_hostile_vocabs(tmp_path: Path, vocab: str, message: str) -> None:
+    (tmp_path / "vocab.json").write_text(vocab)
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    with pytest.raises(FormatError, match=message) as caught:
+        read_tokenizer(tmp_path)
+    assert "vocab.json`" in caught.value.message
+
+
+def test_notes_about_what_they_cannot_say() -> None:
+    tokens = [*BYTES.values(), b"the"]
+    vocab = vocab_from_ids(tokens, [], {}, "gpt2", ignore_merges=True)
+    (note,) = gpt2_files.notes(vocab)
+    assert "cannot say `ignore_merges`, and no merges lead to `the`" in note
 
 
 def test_broken_vocab() -> None:

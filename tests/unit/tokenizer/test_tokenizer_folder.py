@@ -9,9 +9,11 @@ import pytest
 
 from tokenmill import _core
 from tokenmill.errors import ConfigError, FormatError
+from tokenmill.tokenizer.artifact import read_tokenizer, write_tokenizer
 from tokenmill.tokenizer.formats import gpt2_files, tiktoken_ranks
 from tokenmill.tokenizer.manifest import Manifest, read_manifest
 from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.tokenizer.vocab import Extras, Vocab
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
 FILES = {
@@ -69,6 +71,8 @@ def test_manifest(tmp_path: Path) -> None:
         "num_merges": 3,
         "pattern": {"name": "gpt4", "regex": _core.named_patterns()["gpt4"]},
         "special_tokens": {"<|endoftext|>": 259},
+        "normalizer": None,
+        "ignore_merges": False,
         "unreachable": [],
         "settings": {"ties": "lowest-ids"},
         "parents": {"a": "b"},
@@ -104,6 +108,52 @@ def test_unreachable_tokens_are_listed_and_tiktoken_left_out(tmp_path: Path) -> 
     }
     assert names(folder) == FILES - {"ranks.tiktoken", "ranks.json"}
     assert Tokenizer.load(folder) == tokenizer
+
+
+def test_everything_a_vocab_may_have_survives(tmp_path: Path) -> None:
+    # Merges out of order, a token that nothing makes, a free id, NFC, roles, a chat template.
+    tokens = [*BYTES.values(), b"abc", b"ab", b"xyz", b"<s>", b"", b"<t>"]
+    core = _core.Vocab(
+        tokens, [(257, 99, 256), (97, 98, 257)], {"<s>": 259, "<t>": 261}, ignore_merges=True
+    )
+    extras = Extras(
+        post_processor={"type": "ByteLevel", "trim_offsets": False},
+        chat_template="{% for m in messages %}{{ m }}{% endfor %}\n",
+        not_special=frozenset({"<t>"}),
+        config={"eos_token": "<t>", "model_max_length": 512, "padding_side": "left"},
+    )
+    vocab = Vocab(core, r"\S+$|[\s\S]", "nfc", extras)
+    write_tokenizer(vocab, tmp_path / "tok")
+    assert names(tmp_path / "tok") == (FILES - {"ranks.tiktoken", "ranks.json"}) | {
+        "chat_template.jinja"
+    }
+    assert read_tokenizer(tmp_path / "tok") == vocab
+    manifest = manifest_of(tmp_path / "tok")
+    assert (manifest["normalizer"], manifest["ignore_merges"]) == ("nfc", True)
+    assert manifest["unreachable"] == [258]
+    assert "NFC" in manifest["not_written"]["ranks.tiktoken"]
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "tok").iterdir()}
+    write_tokenizer(read_tokenizer(tmp_path / "tok"), tmp_path / "tok")
+    assert {p.name: p.stat().st_mtime_ns for p in (tmp_path / "tok").iterdir()} == before
+
+
+def test_unreachable_tokens_that_tiktoken_makes_too_are_written(tmp_path: Path) -> None:
+    ranks = {token: rank for rank, token in BYTES.items()} | {b"xyz": 256}
+    tokenizer = Tokenizer.from_ranks(ranks, {"<s>": 300}, "gpt4")
+    folder = tokenizer.save(tmp_path / "tok")
+    assert names(folder) == FILES
+    assert manifest_of(folder)["ignore_merges"] is True
+    assert Tokenizer.load(folder) == tokenizer
+    assert Tokenizer.load(folder / "ranks.tiktoken") == tokenizer
+    assert tokenizer.encode("xyz xyz") == [256, 32, 120, 121, 122]
+
+
+def test_a_folder_of_an_older_version(tmp_path: Path) -> None:
+    folder = example().save(tmp_path / "tok")
+    manifest = manifest_of(folder)
+    del manifest["normalizer"], manifest["ignore_merges"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert Tokenizer.load(folder) == example()
 
 
 def test_notes_of_a_custom_pattern(tmp_path: Path) -> None:
@@ -210,7 +260,7 @@ def test_load_what_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").write_text("x")
     with pytest.raises(FormatError, match=r"found `readme\.txt`"):
         Tokenizer.load(tmp_path)
-    with pytest.raises(FormatError, match=r"`.*readme\.txt` is not JSON"):
+    with pytest.raises(FormatError, match=r"`.*readme\.txt` is no tokenizer file"):
         Tokenizer.load(tmp_path / "readme.txt")
 
 

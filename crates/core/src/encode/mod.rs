@@ -1,178 +1,538 @@
-//! A vocab that encodes and decodes: text ⇄ token ids.
+//! Text in, token ids out.
+//!
+//! Special tokens that the caller wants as ids are cut out, the [`Splitter`] cuts the rest into pretokens, and each
+//! pretoken becomes ids: from the [`cache`] if it was seen before, else by merging ([`short_pretoken`],
+//! [`long_pretoken`]). [`batch`] does it for many texts, or many pieces of one, on several threads; [`stream`] for a
+//! text that arrives in parts. None of them changes an id.
 
-mod pretoken;
+mod batch;
+mod borders;
+mod cache;
+mod long_pretoken;
+mod merge_queue;
+mod merge_ranks;
+mod normalize;
+mod output;
+mod short_pretoken;
+mod special_tokens;
+mod stream;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, OnceLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
-
+use crate::count::Watch;
+use crate::decode::Decoder;
 use crate::error::{Error, Result};
+use crate::hash::SHORT_MAX;
 use crate::pretokenize::{Sink, Splitter};
-use crate::train::Pair;
-use pretoken::MergeRanks;
+use crate::vocab::Vocab;
+use borders::Borders;
+use cache::{Cache, ELSEWHERE, Probe};
+use long_pretoken::LongPretoken;
+use merge_queue::MergeQueue;
+use merge_ranks::MergeRanks;
+use short_pretoken::SHORT_PRETOKEN_MAX;
+use special_tokens::SpecialTokens;
 
-/// `tokens[id]` is the bytes of every id. Immutable once built.
+pub use batch::Batch;
+pub use output::{Id, Output, TokenCount};
+pub use special_tokens::{Named, Rules};
+pub use stream::EncodeStream;
+
+/// How many pretokens wait so that the cache line each one needs is there when it is asked for.
+const BATCH: usize = 64;
+
+/// Longest token, in bytes, that a cache knows before it sees it.
+const SEED_MAX: usize = 31;
+
+/// What each thread may hold for pretokens it has seen, unless the caller says otherwise.
+pub const DEFAULT_CACHE_BYTES: usize = 32 << 20;
+
+/// A vocab that encodes and decodes. Nothing of it that can be seen ever changes.
 pub struct Bpe {
-    tokens: Vec<Vec<u8>>,
-    byte_ids: [u32; 256],
+    vocab: Arc<Vocab>,
+    splitter: Splitter,
     ranks: MergeRanks,
-    special_ids: HashMap<String, u32>,
-    splitter: Arc<Splitter>,
+    special: SpecialTokens,
+    decoder: Decoder,
+    /// Made when the first long pretoken beyond ASCII comes.
+    borders: OnceLock<Borders>,
+    nfc: bool,
+    cache_bytes: usize,
+    /// What threads at work remember, one for each; taken out while one works.
+    #[allow(clippy::vec_box)] // one is several kilobytes and changes hands at every call
+    idle: Mutex<Vec<Box<Scratch>>>,
+}
+
+/// Memory of one thread at work.
+struct Scratch {
+    cache: Cache,
+    waiting: [(usize, usize, Probe); BATCH],
+    num_waiting: usize,
+    ids: Vec<u32>,
+    long: LongPretoken,
+    cancelled: bool,
 }
 
 impl Bpe {
-    pub fn new(
-        tokens: Vec<Vec<u8>>,
-        merges: &[(u32, u32, u32)],
-        special_ids: HashMap<String, u32>,
-        splitter: Arc<Splitter>,
-    ) -> Result<Self> {
-        let special: HashMap<u32, &str> = special_ids.iter().map(|(text, &id)| (id, text.as_str())).collect();
-        if special.len() != special_ids.len() {
-            return Err(Error::vocab("two special tokens share an id"));
-        }
-        for (&id, text) in &special {
-            if tokens.get(id as usize).is_none_or(|bytes| bytes != text.as_bytes()) {
-                return Err(Error::vocab(format!("special token `{text}` is not what id {id} spells")));
-            }
-        }
-        let byte_ids = find_bytes(&tokens, &special)?;
-        check_merges(&tokens, merges)?;
-        let ranks = MergeRanks::new(merges)?;
-        Ok(Bpe { tokens, byte_ids, ranks, special_ids, splitter })
+    pub fn new(vocab: Arc<Vocab>, splitter: &Splitter, nfc: bool, cache_bytes: usize) -> Result<Self> {
+        let texts: Vec<String> = vocab.special_tokens().iter().map(|(text, _)| text.clone()).collect();
+        let splitter = Splitter::new(splitter.name().unwrap_or(splitter.regex()), &texts)?;
+        Ok(Bpe {
+            ranks: MergeRanks::new(&vocab)?,
+            special: SpecialTokens::new(&vocab)?,
+            decoder: Decoder::new(&vocab),
+            splitter,
+            borders: OnceLock::new(),
+            nfc,
+            cache_bytes,
+            idle: Mutex::new(Vec::new()),
+            vocab,
+        })
     }
 
-    pub fn vocab_size(&self) -> usize {
-        self.tokens.len()
+    pub fn vocab(&self) -> &Arc<Vocab> {
+        &self.vocab
     }
 
-    /// Token ids of `text`. Special tokens in `allowed` become their ids, all others are ordinary text.
-    pub fn encode(&self, text: &[u8], allowed: &[String]) -> Result<Vec<u32>> {
-        let mut sink = EncodeSink { bpe: self, ids: Vec::with_capacity(text.len() / 3) };
-        let mut start = 0;
-        if !allowed.is_empty() {
-            for (from, to, special) in self.occurrences(text, allowed)? {
-                self.splitter.split_range(text, start, from, &mut sink)?;
-                sink.ids.push(self.special_ids[special]);
-                start = to;
-            }
-        }
-        self.splitter.split_range(text, start, text.len(), &mut sink)?;
-        Ok(sink.ids)
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
     }
 
-    /// Where special tokens of `wanted` stand in `text`: the longest wins where several start.
-    fn occurrences<'w>(&self, text: &[u8], wanted: &'w [String]) -> Result<Vec<(usize, usize, &'w str)>> {
-        if let Some(unknown) = wanted.iter().find(|special| !self.special_ids.contains_key(*special)) {
-            return Err(Error::vocab(format!("`{unknown}` is not a special token of this tokenizer")));
-        }
-        let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(wanted);
-        let finder =
-            finder.map_err(|e| Error::config(format!("special tokens cannot be searched for: {e}")))?;
-        let found = finder.find_iter(text);
-        Ok(found.map(|m| (m.start(), m.end(), wanted[m.pattern().as_usize()].as_str())).collect())
+    /// Whether an id needs more than 16 bits.
+    pub fn is_wide(&self) -> bool {
+        self.vocab.size() > 1 << 16
+    }
+
+    /// Which special tokens become ids and which are errors; [`Rules::ordinary`] makes them all text.
+    pub fn rules(&self, allowed: Named<'_>, disallowed: Named<'_>) -> Result<Rules> {
+        self.special.rules(allowed, disallowed)
     }
 
     /// Special tokens that occur in `text`, in order of appearance, without repeats.
-    pub fn find_special(&self, text: &[u8]) -> Result<Vec<String>> {
-        let mut all: Vec<String> = self.special_ids.keys().cloned().collect();
-        all.sort();
-        if all.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut found: Vec<String> = Vec::new();
-        for (_, _, special) in self.occurrences(text, &all)? {
-            if !found.iter().any(|f| f == special) {
-                found.push(special.to_owned());
+    pub fn find_special(&self, text: &[u8]) -> Vec<&str> {
+        self.special.occurring(text)
+    }
+
+    /// The bytes that ids are made from, special tokens aside.
+    pub fn normalize<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        if self.nfc { normalize::nfc(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// The last place after `from` where `text` may be cut in two without changing an id, whatever follows it.
+    fn last_cut(&self, text: &[u8], from: usize) -> Option<usize> {
+        self.splitter.last_cut_where(text, from, |at| !self.nfc || normalize::is_stable_at(text, at))
+    }
+
+    /// Append the ids of `text` to `out`, on this thread.
+    pub fn encode(&self, text: &[u8], rules: &Rules, out: &mut impl Output, watch: &Watch) -> Result<()> {
+        let mut scratch = self.take_scratch();
+        let result = self.encode_range(&mut scratch, text, 0, text.len(), rules, out, watch);
+        self.keep_scratch(scratch);
+        result
+    }
+
+    /// The first ids of `text`, at most `max_tokens`, and how many bytes (after normalization) they spell. Reads no
+    /// further than it needs, unless the pattern is a general regex.
+    pub fn encode_start(&self, text: &[u8], max_tokens: usize, rules: &Rules) -> Result<(Vec<u32>, usize)> {
+        let mut ids: Vec<u32> = Vec::new();
+        let mut at = 0;
+        let mut window = max_tokens.saturating_mul(4).max(256);
+        let mut scratch = self.take_scratch();
+        while at < text.len() && ids.len() < max_tokens {
+            let end = at.saturating_add(window).min(text.len());
+            let cut = if end == text.len() { Some(end) } else { self.last_cut(&text[..end], at) };
+            match cut {
+                Some(cut) => {
+                    self.encode_range(&mut scratch, text, at, cut, rules, &mut ids, &Watch::default())?;
+                    at = cut;
+                }
+                None => window = window.saturating_mul(2),
             }
         }
-        Ok(found)
+        self.keep_scratch(scratch);
+        ids.truncate(max_tokens);
+        let spelled = ids.iter().map(|&id| self.vocab.token(id).len()).sum();
+        Ok((ids, spelled))
     }
 
-    pub fn decode(&self, ids: impl IntoIterator<Item = u32>) -> Result<Vec<u8>> {
-        let mut text = Vec::new();
-        for id in ids {
-            let bytes = self.tokens.get(id as usize).ok_or_else(|| {
-                Error::vocab(format!("token id {id} is not below the vocab size {}", self.tokens.len()))
-            })?;
-            text.extend_from_slice(bytes);
+    /// Append ids where each possible merge is left out with probability `dropout` at the moment it arises. The
+    /// same seed gives the same ids; which merges are left out depends on the pretoken and its place in the text.
+    pub fn encode_with_dropout(
+        &self,
+        text: &[u8],
+        rules: &Rules,
+        dropout: f64,
+        seed: u64,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        if !(0.0..=1.0).contains(&dropout) {
+            return Err(Error::config(format!("dropout is {dropout}, not between 0 and 1")));
         }
-        Ok(text)
-    }
-
-    /// Ids that encoding their own bytes as one pretoken does not give back, special tokens aside.
-    pub fn unreachable(&self) -> Vec<u32> {
-        let mut out = Vec::new();
-        let special: std::collections::HashSet<u32> = self.special_ids.values().copied().collect();
-        let reached = |id: u32, out: &mut Vec<u32>| {
-            out.clear();
-            self.ranks.encode(&self.tokens[id as usize], &self.byte_ids, out);
-            *out == [id]
-        };
-        (0..self.tokens.len() as u32).filter(|id| !special.contains(id) && !reached(*id, &mut out)).collect()
-    }
-}
-
-struct EncodeSink<'a> {
-    bpe: &'a Bpe,
-    ids: Vec<u32>,
-}
-
-impl Sink for EncodeSink<'_> {
-    fn pretoken(&mut self, text: &[u8], start: usize, end: usize) {
-        self.bpe.ranks.encode(&text[start..end], &self.bpe.byte_ids, &mut self.ids);
-    }
-}
-
-/// The id of every single byte, wherever a foreign layout put it.
-fn find_bytes(tokens: &[Vec<u8>], special: &HashMap<u32, &str>) -> Result<[u32; 256]> {
-    let mut seen: HashMap<&[u8], u32> = HashMap::with_capacity(tokens.len());
-    let mut byte_ids = [u32::MAX; 256];
-    for (id, bytes) in tokens.iter().enumerate() {
-        let id = id as u32;
-        if special.contains_key(&id) {
-            continue;
+        let mut sink = DropoutSink { bpe: self, dropout, seed, out, queue: MergeQueue::default() };
+        let mut start = 0;
+        for found in self.special.find(rules, text, 0, text.len()) {
+            let found = found?;
+            let part = self.normalize(&text[start..found.start]);
+            self.splitter.split_range(&part, 0, part.len(), &mut sink)?;
+            sink.out.push(found.id);
+            sink.seed = sink.seed.wrapping_add(found.end as u64);
+            start = found.end;
         }
-        if bytes.is_empty() {
-            return Err(Error::vocab(format!("token {id} is empty")));
-        }
-        if let Some(first) = seen.insert(bytes, id) {
-            let shown = String::from_utf8_lossy(bytes);
-            return Err(Error::vocab(format!("tokens {first} and {id} are both `{shown}`")));
-        }
-        if let [byte] = bytes[..] {
-            byte_ids[byte as usize] = id;
-        }
+        let part = self.normalize(&text[start..]);
+        self.splitter.split_range(&part, 0, part.len(), &mut sink)
     }
-    match byte_ids.iter().position(|&id| id == u32::MAX) {
-        Some(byte) => Err(Error::vocab(format!("byte 0x{byte:02X} has no token of its own"))),
-        None => Ok(byte_ids),
-    }
-}
 
-fn check_merges(tokens: &[Vec<u8>], merges: &[(u32, u32, u32)]) -> Result<()> {
-    let mut seen = std::collections::HashSet::with_capacity(merges.len());
-    for (rank, &(left, right, joined)) in merges.iter().enumerate() {
-        let token = |id: u32| {
-            tokens.get(id as usize).ok_or_else(|| {
-                Error::vocab(format!("merge {rank} names id {id}, but the vocab has {} tokens", tokens.len()))
+    #[allow(clippy::too_many_arguments)] // one call in three places, each value of another kind
+    fn encode_range(
+        &self,
+        scratch: &mut Scratch,
+        text: &[u8],
+        from: usize,
+        to: usize,
+        rules: &Rules,
+        out: &mut impl Output,
+        watch: &Watch,
+    ) -> Result<()> {
+        let mut start = from;
+        for found in self.special.find(rules, text, from, to) {
+            let found = found?;
+            self.encode_segment(scratch, text, start, found.start, out, watch)?;
+            out.extend(&[found.id]);
+            start = found.end;
+        }
+        self.encode_segment(scratch, text, start, to, out, watch)
+    }
+
+    /// The ids of `text[start..end]`, which holds no special token that counts.
+    fn encode_segment(
+        &self,
+        scratch: &mut Scratch,
+        text: &[u8],
+        start: usize,
+        end: usize,
+        out: &mut impl Output,
+        watch: &Watch,
+    ) -> Result<()> {
+        if self.nfc
+            && let Cow::Owned(normalized) = normalize::nfc(&text[start..end])
+        {
+            return self.encode_pretokens(scratch, &normalized, 0, normalized.len(), out, watch);
+        }
+        self.encode_pretokens(scratch, text, start, end, out, watch)
+    }
+
+    fn encode_pretokens(
+        &self,
+        scratch: &mut Scratch,
+        text: &[u8],
+        start: usize,
+        end: usize,
+        out: &mut impl Output,
+        watch: &Watch,
+    ) -> Result<()> {
+        scratch.num_waiting = 0;
+        let mut sink = EncodeSink { bpe: self, scratch, out, watch };
+        self.splitter.split_range(text, start, end, &mut sink)?;
+        sink.flush(text);
+        if scratch.cancelled { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
+    /// Append the ids of one pretoken, without the cache. `false` if it was told to stop.
+    #[inline]
+    fn merge_pretoken(
+        &self,
+        long: &mut LongPretoken,
+        pretoken: &[u8],
+        out: &mut Vec<u32>,
+        watch: &Watch,
+    ) -> bool {
+        if self.vocab.ignore_merges()
+            && let Some(id) = self.vocab.token_id(pretoken)
+        {
+            out.push(id);
+            return true;
+        }
+        self.merge_bytes(long, pretoken, out, watch)
+    }
+
+    /// The same where merges alone decide.
+    #[inline]
+    fn merge_bytes(&self, long: &mut LongPretoken, bytes: &[u8], out: &mut Vec<u32>, watch: &Watch) -> bool {
+        if bytes.len() <= SHORT_PRETOKEN_MAX {
+            if bytes.is_ascii() {
+                short_pretoken::encode(&self.ranks, self.vocab.byte_ids(), bytes, out);
+            } else {
+                let borders = self.borders();
+                short_pretoken::encode_from(&self.ranks, self.vocab.byte_ids(), borders, bytes, out);
+            }
+            return true;
+        }
+        long.encode(&self.vocab, &self.ranks, bytes, out, || watch.cancelled())
+    }
+
+    fn borders(&self) -> &Borders {
+        self.borders.get_or_init(|| Borders::new(&self.vocab, &self.ranks))
+    }
+
+    fn take_scratch(&self) -> Box<Scratch> {
+        // A fork while another thread held the lock leaves it locked for ever: then a new one does.
+        let kept = self.idle.try_lock().ok().and_then(|mut idle| idle.pop());
+        kept.unwrap_or_else(|| {
+            let mut cache = Cache::new(self.cache_bytes);
+            self.seed(&mut cache);
+            Box::new(Scratch {
+                cache,
+                waiting: [(0, 0, Probe::default()); BATCH],
+                num_waiting: 0,
+                ids: Vec::new(),
+                long: LongPretoken::default(),
+                cancelled: false,
             })
-        };
-        let (left_bytes, right_bytes, bytes) = (token(left)?, token(right)?, token(joined)?);
-        let spells = bytes.len() == left_bytes.len() + right_bytes.len()
-            && bytes.starts_with(left_bytes)
-            && bytes.ends_with(right_bytes);
-        if !spells {
-            return Err(Error::vocab(format!(
-                "merge {rank} joins ids {left} and {right}, which do not spell id {joined}"
-            )));
+        })
+    }
+
+    /// Let the cache know the pretokens that are tokens, most of what a text will ask for, before it asks.
+    fn seed(&self, cache: &mut Cache) {
+        // A cache that cannot hold them would only lose the first to the last.
+        if self.cache_bytes / 2 / 32 < self.vocab.size() {
+            return;
         }
-        if !seen.insert(Pair::new(left, right)) {
-            return Err(Error::vocab(format!(
-                "merge {rank} joins ids {left} and {right}, as an earlier one does"
-            )));
+        let unreachable = if self.vocab.ignore_merges() { &[] } else { self.vocab.unreachable() };
+        let mut unreachable = unreachable.iter().copied().peekable();
+        let mut special = self.vocab.special_tokens().iter().map(|(_, id)| *id).peekable();
+        for id in 0..self.vocab.size() as u32 {
+            let is_token = special.next_if_eq(&id).is_none() & unreachable.next_if_eq(&id).is_none();
+            let token = self.vocab.token(id);
+            if is_token && (1..=SEED_MAX).contains(&token.len()) {
+                cache.insert(token, &[id]);
+            }
         }
     }
-    Ok(())
+
+    fn keep_scratch(&self, mut scratch: Box<Scratch>) {
+        static CORES: OnceLock<usize> = OnceLock::new();
+        let most = *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from));
+        scratch.cancelled = false;
+        // A pretoken of a gigabyte leaves buffers of its size behind.
+        if scratch.ids.capacity() > 1 << 16 {
+            scratch.ids = Vec::new();
+            scratch.long = LongPretoken::default();
+        }
+        if let Ok(mut idle) = self.idle.try_lock()
+            && idle.len() < most
+        {
+            idle.push(scratch);
+        }
+    }
+
+    /// Bytes held by (vocab, merges, caches of threads not at work, decoder).
+    pub fn memory(&self) -> [(&'static str, usize); 4] {
+        let cache = self.idle.try_lock().map_or(0, |idle| idle.iter().map(|s| s.cache.memory()).sum());
+        [
+            ("vocab", self.vocab.memory()),
+            ("merges", self.ranks.memory() + self.borders.get().map_or(0, Borders::memory)),
+            ("cache", cache),
+            ("decoder", self.decoder.memory()),
+        ]
+    }
+}
+
+struct EncodeSink<'a, O> {
+    bpe: &'a Bpe,
+    scratch: &'a mut Scratch,
+    out: &'a mut O,
+    watch: &'a Watch,
+}
+
+impl<O: Output> EncodeSink<'_, O> {
+    #[inline(never)]
+    fn flush(&mut self, text: &[u8]) {
+        for index in 0..self.scratch.num_waiting {
+            let (start, end, probe) = self.scratch.waiting[index];
+            let found = if end - start > SHORT_MAX {
+                ([0; 4], ELSEWHERE)
+            } else {
+                self.scratch.cache.short(probe).unwrap_or_default()
+            };
+            match found {
+                (_, ELSEWHERE) if self.scratch.cache.find(text, start, end, self.out) => {}
+                (_, 0 | ELSEWHERE) => self.encode_unseen(&text[start..end]),
+                (ids, count) => self.out.push_four(ids, count),
+            }
+        }
+        self.scratch.num_waiting = 0;
+    }
+
+    #[inline(never)]
+    fn encode_unseen(&mut self, pretoken: &[u8]) {
+        self.scratch.ids.clear();
+        if pretoken.len() > SHORT_MAX && !pretoken.is_ascii() && self.encode_pieces(pretoken) {
+            return self.out.extend(&self.scratch.ids);
+        }
+        let Scratch { ids, long, .. } = &mut *self.scratch;
+        if !self.bpe.merge_pretoken(long, pretoken, ids, self.watch) {
+            self.scratch.cancelled = true;
+        }
+        self.scratch.cache.insert(pretoken, &self.scratch.ids);
+        self.out.extend(&self.scratch.ids);
+    }
+}
+
+impl<O: Output> EncodeSink<'_, O> {
+    /// Cut `pretoken` where nothing merges and leave the ids of all pieces in the scratch; `false` and no ids if there
+    /// is no such place, or if it is a token as a whole that no cutting may miss.
+    fn encode_pieces(&mut self, pretoken: &[u8]) -> bool {
+        let (bpe, watch) = (self.bpe, self.watch);
+        if bpe.vocab.ignore_merges() && bpe.vocab.token_id(pretoken).is_some() {
+            return false;
+        }
+        let Scratch { cache, ids, long, .. } = &mut *self.scratch;
+        let borders = bpe.borders();
+        let mut is_cut = false;
+        let mut go_on = true;
+        borders.pieces(pretoken, |start, end| {
+            if end - start == pretoken.len() {
+                return;
+            }
+            is_cut = true;
+            let first = ids.len();
+            if end - start > SHORT_MAX {
+                if !cache.find_piece(pretoken, start, end, ids) {
+                    go_on &= bpe.merge_bytes(long, &pretoken[start..end], ids, watch);
+                    cache.insert_piece(pretoken, start, end, &ids[first..]);
+                }
+                return;
+            }
+            let probe = cache.probe_piece(pretoken, start, end - start);
+            if let Some((known, count)) = cache.short(probe) {
+                ids.extend_from_slice(&known[..count]);
+            } else {
+                go_on &= bpe.merge_bytes(long, &pretoken[start..end], ids, watch);
+                cache.insert_short(probe, &ids[first..]);
+            }
+        });
+        self.scratch.cancelled |= !go_on;
+        is_cut
+    }
+}
+
+impl<O: Output> Sink for EncodeSink<'_, O> {
+    #[inline(always)]
+    fn pretoken(&mut self, text: &[u8], start: usize, end: usize) {
+        let scratch = &mut *self.scratch;
+        let len = end - start;
+        let probe = if len <= SHORT_MAX {
+            scratch.cache.probe(text, start, len)
+        } else {
+            scratch.cache.expect(text, start, len);
+            Probe::default()
+        };
+        scratch.waiting[scratch.num_waiting] = (start, end, probe);
+        scratch.num_waiting += 1;
+        if scratch.num_waiting == BATCH {
+            self.flush(text);
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.scratch.cancelled || self.watch.cancelled()
+    }
+}
+
+struct DropoutSink<'a> {
+    bpe: &'a Bpe,
+    dropout: f64,
+    seed: u64,
+    out: &'a mut Vec<u32>,
+    queue: MergeQueue,
+}
+
+impl Sink for DropoutSink<'_> {
+    fn pretoken(&mut self, text: &[u8], start: usize, end: usize) {
+        // splitmix64, started anew for each pretoken so that nothing but its place decides.
+        let mut state = self.seed ^ (start as u64).wrapping_mul(0xD1B5_4A32_D192_ED03);
+        let mut keep = || {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut bits = state;
+            bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            let uniform = ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
+            uniform >= self.dropout
+        };
+        let pretoken = &text[start..end];
+        if self.dropout == 0.0 {
+            // The whole-pretoken rule of `ignore_merges` holds only where nothing is left out.
+            let long = &mut LongPretoken::default();
+            self.bpe.merge_pretoken(long, pretoken, self.out, &Watch::default());
+            return;
+        }
+        self.queue.encode_some(&self.bpe.ranks, self.bpe.vocab.byte_ids(), pretoken, self.out, &mut keep);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::reference;
+    use crate::train::Ties;
+    use crate::vocab::Tokens;
+
+    /// Whole texts as one pretoken each, in scripts of one to four bytes a character, with tokens that were learned
+    /// from pieces cut anywhere: tokens that end inside characters, caches of any size, cuts where nothing merges.
+    #[test]
+    fn encoding_agrees_with_the_reference() {
+        let mut state = 7u64;
+        let mut random = move |n: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % n
+        };
+        let splitter = Splitter::new(r"[\s\S]+", &[]).unwrap();
+        let mut alphabet: Vec<&[u8]> = "a b - é ы ж 世 界 你 好 😀 ǆ".split(' ').map(str::as_bytes).collect();
+        alphabet.extend([&b" "[..], b"\x82", b"\xBF", b"\xE4\xB8"]);
+        for round in 0..120 {
+            let used = 2 + random(alphabet.len() - 1);
+            let mut text = |max: usize| -> Vec<u8> {
+                let len = 1 + random(max);
+                (0..len).flat_map(|_| alphabet[random(used)]).copied().collect()
+            };
+            let words: Vec<Vec<u8>> = (0..12).map(|_| text(12)).collect();
+            let texts: Vec<Vec<u8>> = (0..30).map(|index| text(if index < 20 { 12 } else { 90 })).collect();
+            let cut = |word: &Vec<u8>, random: &mut dyn FnMut(usize) -> usize| match round % 3 {
+                0 => word.clone(),
+                _ => word[random(word.len())..].to_vec(),
+            };
+            let words: Vec<Vec<u8>> = words.iter().map(|word| cut(word, &mut random)).collect();
+            let counts: Vec<(&[u8], u64)> = words.iter().map(|word| (word.as_slice(), 1)).collect();
+            let mut merges = reference::train(&counts, 256 + 60, Ties::LowestIds);
+            let mut tokens = Tokens::default();
+            (0..=255u8).for_each(|byte| tokens.push(&[byte]).unwrap());
+            for &(left, right, joined) in &merges {
+                assert_eq!(joined as usize, tokens.len());
+                let token = [tokens.get(left), tokens.get(right)].concat();
+                tokens.push(&token).unwrap();
+            }
+            if round % 4 == 3 {
+                let (a, b) = (random(merges.len()), random(merges.len()));
+                merges.swap(a, b);
+            }
+            let vocab = Arc::new(Vocab::new(tokens, merges.clone(), &HashMap::new(), false).unwrap());
+            for cache_bytes in [0, 1 << 12, 1 << 20] {
+                let bpe = Bpe::new(vocab.clone(), &splitter, false, cache_bytes).unwrap();
+                for text in texts.iter().chain(&texts) {
+                    let mut ids: Vec<u32> = Vec::new();
+                    bpe.encode(text, &Rules::ordinary(), &mut ids, &Watch::default()).unwrap();
+                    let expected = reference::encode(text, vocab.byte_ids(), &merges);
+                    assert_eq!(
+                        ids,
+                        expected,
+                        "round {round}: {:?} {merges:?}",
+                        String::from_utf8_lossy(text)
+                    );
+                }
+            }
+        }
+    }
 }

@@ -1,20 +1,22 @@
+//! GPT-4's pattern and its kin, which differ in how many digits go together and in how a text ends:
 //! `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,D}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+//! With `TAIL` there is `\s++$` before `\s*[\r\n]+`: white space that ends the text is one pretoken, newlines or not.
 
 use super::Scanner;
 use super::runs::{self, NO_SYMBOL};
 use crate::unicode::{Classes, LETTER, NEWLINE, NUMBER, SPACE};
 
-pub struct Cl100k<const DIGITS: usize> {
+pub struct Cl100k<const DIGITS: usize, const TAIL: bool = false> {
     classes: &'static Classes,
 }
 
-impl<const DIGITS: usize> Cl100k<DIGITS> {
+impl<const DIGITS: usize, const TAIL: bool> Cl100k<DIGITS, TAIL> {
     pub fn new() -> Self {
         Self { classes: Classes::get() }
     }
 }
 
-impl<const DIGITS: usize> Scanner for Cl100k<DIGITS> {
+impl<const DIGITS: usize, const TAIL: bool> Scanner for Cl100k<DIGITS, TAIL> {
     #[inline(always)]
     fn next(&self, text: &[u8], start: usize) -> usize {
         let classes = self.classes;
@@ -41,6 +43,9 @@ impl<const DIGITS: usize> Scanner for Cl100k<DIGITS> {
             return runs::of_bytes(text, end, b"\r\n");
         }
         debug_assert!(flags & SPACE != 0);
+        if TAIL && runs::with(classes, text, second, SPACE) == text.len() {
+            return text.len();
+        }
         runs::spaces_or_lines(classes, text, start)
     }
 }

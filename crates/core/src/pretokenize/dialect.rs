@@ -15,8 +15,8 @@ pub fn for_engine(pattern: &str) -> Result<String> {
     while let Some(c) = rest.next() {
         match c {
             '\\' => escape(&mut rest, &mut out, pattern, "[\\t\\p{Zs}]")?,
-            // Python's `$` also matches before a line break that ends the text, as this engine's `\Z` does.
-            '$' if !multiline => out.push_str("\\Z"),
+            // Python's `$` also matches before a line break that ends the text; this engine's `\Z` skips several.
+            '$' if !multiline => out.push_str("(?=\\n?\\z)"),
             '{' if is_fuzzy(rest.clone()) => return Err(refused(pattern, "fuzzy matching", "leave it out")),
             '[' => set(&mut rest, &mut out, pattern)?,
             _ => out.push(c),
@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn what_differs_is_rewritten_or_refused() {
         for (pattern, spelling) in [
-            (r"\s+$|\S+", r"\s+\Z|\S+"),
+            (r"\s+$|\S+", r"\s+(?=\n?\z)|\S+"),
             (r"(?m)a$", r"(?m)a$"),
-            (r"(?P<m>a)$", r"(?P<m>a)\Z"),
+            (r"(?P<m>a)$", r"(?P<m>a)(?=\n?\z)"),
             (r"[$\Z]|\$|x\Z", r"[$\z]|\$|x\z"),
             (r"[a[b]&&~~]", r"[a\[b]&&~~]"),
             (r"[a&&b]", r"[a\&\&b]"),

@@ -12,6 +12,8 @@ mod o200k;
 mod regex;
 mod runs;
 
+use std::collections::HashSet;
+
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::error::{Error, Result};
@@ -41,6 +43,7 @@ enum Pattern {
     Digits1(cl100k::Cl100k<1>),
     Digits2(cl100k::Cl100k<2>),
     Digits3(cl100k::Cl100k<3>),
+    Digits3Tail(cl100k::Cl100k<3, true>),
     O200k(o200k::O200k),
     Regex(regex::GeneralRegex),
 }
@@ -71,6 +74,14 @@ const NAMED: &[Named] = &[
             r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
         ],
         scanner: || Pattern::Digits3(cl100k::Cl100k::new()),
+    },
+    Named {
+        // What tiktoken gives `cl100k_base` today.
+        name: "cl100k",
+        spellings: &[
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+        ],
+        scanner: || Pattern::Digits3Tail(cl100k::Cl100k::new()),
     },
     Named {
         name: "gpt4o",
@@ -109,7 +120,7 @@ pub struct Splitter {
     regex: String,
     pattern: Pattern,
     special_tokens: Vec<String>,
-    special_finder: Option<AhoCorasick>,
+    specials: Option<SpecialFinder>,
 }
 
 impl Splitter {
@@ -120,14 +131,8 @@ impl Splitter {
             Some(named) => (Some(named.name), named.spellings[0].to_owned(), (named.scanner)()),
             None => (None, pattern.to_owned(), Pattern::Regex(regex::GeneralRegex::new(pattern)?)),
         };
-        let special_finder = find_specials(special_tokens)?;
-        Ok(Splitter {
-            name,
-            regex,
-            pattern: scanner,
-            special_tokens: special_tokens.to_vec(),
-            special_finder,
-        })
+        let specials = find_specials(special_tokens)?;
+        Ok(Splitter { name, regex, pattern: scanner, special_tokens: special_tokens.to_vec(), specials })
     }
 
     pub fn name(&self) -> Option<&'static str> {
@@ -145,8 +150,8 @@ impl Splitter {
     /// Give every pretoken of `text` to `sink`, special tokens cut out.
     pub fn split(&self, text: &[u8], sink: &mut impl Sink) -> Result<()> {
         let mut start = 0;
-        if let Some(finder) = &self.special_finder {
-            for found in finder.find_iter(text) {
+        if let Some(specials) = &self.specials {
+            for found in specials.first.find_iter(text) {
                 self.split_range(text, start, found.start(), sink)?;
                 sink.special(found.pattern().as_usize());
                 start = found.end();
@@ -163,6 +168,7 @@ impl Splitter {
             Pattern::Digits1(scanner) => scan(scanner, &text[..end], start, sink),
             Pattern::Digits2(scanner) => scan(scanner, &text[..end], start, sink),
             Pattern::Digits3(scanner) => scan(scanner, &text[..end], start, sink),
+            Pattern::Digits3Tail(scanner) => scan(scanner, &text[..end], start, sink),
             Pattern::O200k(scanner) => scan(scanner, &text[..end], start, sink),
             Pattern::Regex(regex) => regex.split(text, start, end, sink),
         }
@@ -174,6 +180,11 @@ impl Splitter {
     /// before does not look across it. A mark or an apostrophe may continue a word in `gpt4o`, so never there.
     /// A general regex may look behind, so it is never cut. Nothing is looked for before `from`.
     pub fn last_cut(&self, text: &[u8], from: usize) -> Option<usize> {
+        self.last_cut_where(text, from, |_| true)
+    }
+
+    /// The last such position that `accept` agrees with.
+    pub fn last_cut_where(&self, text: &[u8], from: usize, accept: impl Fn(usize) -> bool) -> Option<usize> {
         if matches!(self.pattern, Pattern::Regex(_)) {
             return None;
         }
@@ -187,7 +198,8 @@ impl Splitter {
             let word_ends = after & SPACE != 0
                 || (after & (LETTER | NUMBER | UPPERISH | LOWERISH) == 0 && text[end] != b'\'');
             let (start, before, _) = classes.before(text, end);
-            if word_ends && before & (LETTER | NUMBER) != 0 && !self.inside_special(text, end) {
+            let is_border = word_ends && before & (LETTER | NUMBER) != 0;
+            if is_border && accept(end) && !self.inside_special(text, end) {
                 return Some(end);
             }
             end = start;
@@ -198,36 +210,44 @@ impl Splitter {
     /// Where the last characters of a text of this length begin that may be the start of a longer character or of
     /// a special token: [`Splitter::last_cut`] looks no further.
     pub fn uncertain_from(&self, len: usize) -> usize {
-        len.saturating_sub(self.longest_special().max(4))
-    }
-
-    fn longest_special(&self) -> usize {
-        self.special_tokens.iter().map(String::len).max().unwrap_or(0)
+        len.saturating_sub(self.specials.as_ref().map_or(0, |specials| specials.longest).max(4))
     }
 
     fn inside_special(&self, text: &[u8], cut: usize) -> bool {
-        self.special_tokens.iter().map(String::as_bytes).any(|special| {
-            // Every start, since a special token may overlap itself.
-            let starts = (cut + 1).saturating_sub(special.len())..cut;
-            starts.into_iter().any(|at| text[at..].starts_with(special))
-        })
+        let Some(specials) = &self.specials else { return false };
+        let around = cut.saturating_sub(specials.longest)..(cut + specials.longest).min(text.len());
+        let cut = cut - around.start;
+        // Every occurrence, since one special token may overlap another or itself.
+        let mut found = specials.overlapping.find_overlapping_iter(&text[around]);
+        found.any(|found| found.start() < cut && cut < found.end())
     }
 }
 
-fn find_specials(special_tokens: &[String]) -> Result<Option<AhoCorasick>> {
+/// Special tokens to cut out, and to stay away from when a text is cut.
+struct SpecialFinder {
+    /// The longest where several start.
+    first: AhoCorasick,
+    overlapping: AhoCorasick,
+    longest: usize,
+}
+
+fn find_specials(special_tokens: &[String]) -> Result<Option<SpecialFinder>> {
+    let mut seen = HashSet::with_capacity(special_tokens.len());
     for (index, special) in special_tokens.iter().enumerate() {
         if special.is_empty() {
             return Err(Error::config(format!("special token {index} is empty")));
         }
-        if special_tokens[..index].contains(special) {
+        if !seen.insert(special) {
             return Err(Error::config(format!("special token `{special}` is given twice")));
         }
     }
-    if special_tokens.is_empty() {
-        return Ok(None);
-    }
-    let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(special_tokens);
-    finder.map(Some).map_err(|e| Error::config(format!("special tokens cannot be searched for: {e}")))
+    let Some(longest) = special_tokens.iter().map(String::len).max() else { return Ok(None) };
+    let build = |kind: MatchKind| {
+        let finder = AhoCorasick::builder().match_kind(kind).build(special_tokens);
+        finder.map_err(|e| Error::config(format!("special tokens cannot be searched for: {e}")))
+    };
+    let first = build(MatchKind::LeftmostLongest)?;
+    Ok(Some(SpecialFinder { first, overlapping: build(MatchKind::Standard)?, longest }))
 }
 
 /// How many pretokens pass between two looks at [`Sink::cancelled`].

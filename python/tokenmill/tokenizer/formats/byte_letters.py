@@ -8,7 +8,8 @@ no two share it.
 _VISIBLE = frozenset([*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)])
 _OTHERS = [byte for byte in range(256) if byte not in _VISIBLE]
 _LETTER_OF = {byte: byte if byte in _VISIBLE else 256 + _OTHERS.index(byte) for byte in range(256)}
-_BYTE_OF = {chr(letter): byte for byte, letter in _LETTER_OF.items()}
+# Latin-1 characters that are no letters become one that is not Latin-1, and so cannot be encoded.
+_BYTE_OF = {byte: 0xFFFF for byte in _OTHERS} | {letter: b for b, letter in _LETTER_OF.items()}
 
 
 def to_letters(token: bytes) -> str:
@@ -22,7 +23,7 @@ def to_letters(token: bytes) -> str:
 def from_letters(letters: str) -> bytes:
     """The bytes that `letters` spell. ValueError naming a character that stands for no byte."""
     try:
-        return bytes([_BYTE_OF[letter] for letter in letters])
-    except KeyError as error:
-        letter = str(error.args[0])
+        return letters.translate(_BYTE_OF).encode("latin-1")
+    except UnicodeEncodeError as error:
+        letter = letters[error.start]
         raise ValueError(f"`{letter}` (U+{ord(letter):04X}) stands for no byte") from None

@@ -73,14 +73,14 @@ def show_json(value: object) -> str:
     return f"`{text}`" if len(text) <= 60 else f"`{text[:60]}…`"
 
 
-def parse_json(data: bytes, file: str) -> Place:
+def parse_json(data: bytes | str, file: str) -> Place:
     """`data` as JSON, each value knowing its place in `file`."""
 
     def refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            keys = [key for key, _ in pairs]
-            repeated = next(key for key in keys if keys.count(key) > 1)
+            seen: set[str] = set()
+            repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
             raise FormatError(f"`{file}`: key `{repeated}` stands twice in one object")
         return found
 
@@ -89,7 +89,7 @@ def parse_json(data: bytes, file: str) -> Place:
 
     try:
         value = json.loads(
-            data.decode("utf-8"),
+            data if isinstance(data, str) else data.decode("utf-8"),
             object_pairs_hook=refuse_repeats,
             parse_constant=refuse_constant,
         )

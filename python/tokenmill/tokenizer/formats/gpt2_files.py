@@ -1,24 +1,37 @@
 """vocab.json and merges.txt, as GPT-2 was published: a Vocab in, two files out, and back.
 
-They carry neither the split pattern nor which tokens are special: the reader has to know both.
+They carry neither the split pattern nor which tokens are special. Published pairs hold special tokens
+in vocab.json all the same: keys like `<|endoftext|>` that no merge makes.
 """
 
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
 from tokenmill.errors import FormatError
-from tokenmill.tokenizer.formats.byte_letters import from_letters, to_letters
+from tokenmill.storage.files import unreadable
+from tokenmill.tokenizer.formats.byte_letters import from_letters
 from tokenmill.tokenizer.formats.checked_json import parse_json, quote_all
 from tokenmill.tokenizer.formats.huggingface_json import letters_by_id
-from tokenmill.tokenizer.vocab import Vocab
+from tokenmill.tokenizer.vocab import Merge, Origin, Vocab, show, vocab_from_ids
 
 VOCAB_FILE_NAME = "vocab.json"
 MERGES_FILE_NAME = "merges.txt"
-_HEADER = "#version: 0.2"
+_HEADER = "#version"
+_LIKE_SPECIAL = re.compile(r"<.+>|\[[A-Z_]+\]")
+# Endings of the two names: as everybody writes them, and as GPT-2 was first published.
+_PAIRS = {VOCAB_FILE_NAME: MERGES_FILE_NAME, "encoder.json": "vocab.bpe"}
 
 
 def write(vocab: Vocab) -> dict[str, bytes]:
     """File name → bytes."""
     keys = letters_by_id(vocab)
-    lines = [_HEADER, *(f"{keys[left]} {keys[right]}" for left, right, _ in vocab.merges)]
-    entries = ",\n".join(f"  {key}: {token_id}" for token_id, key in enumerate(quote_all(keys)))
+    lines = [
+        f"{_HEADER}: 0.2",
+        *(f"{keys[left]} {keys[right]}" for left, right, _ in vocab.merges),
+    ]
+    quoted = enumerate(quote_all(keys))
+    entries = ",\n".join(f"  {key}: {token_id}" for token_id, key in quoted if key != '""')
     return {
         VOCAB_FILE_NAME: f"{{\n{entries}\n}}\n".encode(),
         MERGES_FILE_NAME: ("\n".join(lines) + "\n").encode(),
@@ -27,17 +40,120 @@ def write(vocab: Vocab) -> dict[str, bytes]:
 
 def notes(vocab: Vocab) -> list[str]:
     """What a reader of these files could get wrong."""
-    hidden = [
-        f"{to_letters(left)} {to_letters(right)}"
-        for left, right in vocab.merges_as_bytes()
-        if left.startswith(b"#version")
-    ]
-    if not hidden:
-        return []
-    return [
-        f"`{MERGES_FILE_NAME}`: the merge `{hidden[0]}` starts like the header line, and "
-        "Hugging Face's reader of this file skips it; tokenizer.json is not affected"
-    ]
+    found: list[str] = []
+    keys = letters_by_id(vocab)
+    for left, right, _ in vocab.merges:
+        if keys[left].startswith(_HEADER):
+            found.append(
+                f"`{MERGES_FILE_NAME}`: the merge `{keys[left]} {keys[right]}` starts like the "
+                "header line, and Hugging Face's reader of this file skips it; tokenizer.json is "
+                "not affected"
+            )
+            break
+    if vocab.ignore_merges and vocab.core.unreachable():
+        token = show(vocab.tokens[vocab.core.unreachable()[0]])
+        found.append(
+            f"`{MERGES_FILE_NAME}`: it cannot say `ignore_merges`, and no merges lead to {token}"
+        )
+    if vocab.normalizer is not None:
+        found.append(f"`{VOCAB_FILE_NAME}`: it cannot say that text is normalized to NFC first")
+    return found
+
+
+def read(
+    file: Path,
+    *,
+    pattern: str = "gpt2",
+    special_tokens: Sequence[str] | Mapping[str, int] | None = None,
+) -> Vocab:
+    """The Vocab of vocab.json, named by `file`, and of the merges.txt beside it.
+
+    Without `special_tokens` those keys are special that no merge makes and that no token could be
+    or that read like `<s>` or `[PAD]`; any other key that no merge makes is an error.
+    """
+    merges_file = second_of_pair(file) or file.with_name(MERGES_FILE_NAME)
+    keys = read_vocab(_bytes_of(file), str(file))
+    lines = _read_lines(_bytes_of(merges_file), str(merges_file))
+    merges = _merges_by_ids(lines, keys, str(merges_file))
+    if special_tokens is None:
+        special_tokens = _find_special_tokens(keys, {joined for _, _, joined in merges}, file)
+    names = set(special_tokens)
+    vocab: dict[int, bytes] = {}
+    for key, token_id in keys.items():
+        if token_id in vocab:
+            raise FormatError(f"`{file}`: id {token_id} is given to `{key}` and to another token")
+        try:
+            vocab[token_id] = key.encode() if key in names else from_letters(key)
+        except ValueError as error:
+            raise FormatError(f"`{file}`: token {key!r} is not byte-level: {error}") from None
+    origin = Origin(
+        FormatError,
+        tokens=f"`{file}`",
+        special_tokens=f"`{file}`: ",
+        merge=lambda index: f"`{merges_file}` line {lines[index][0]}",
+    )
+    return vocab_from_ids(vocab, merges, special_tokens, pattern, origin)
+
+
+def _merges_by_ids(
+    lines: Sequence[tuple[int, str, str]], keys: Mapping[str, int], file: str
+) -> list[Merge]:
+    merges: list[Merge] = []
+    for number, left, right in lines:
+        try:
+            merges.append((keys[left], keys[right], keys[left + right]))
+        except KeyError as error:
+            parts = _merge_by_bytes(number, left, right, file)
+            joins = f"`{file}` line {number} joins {show(parts[0])} and {show(parts[1])}"
+            unknown = show(from_letters(error.args[0]))
+            raise FormatError(f"{joins}, but {unknown} is not in the vocab") from None
+    return merges
+
+
+def _find_special_tokens(keys: Mapping[str, int], made: set[int], file: Path) -> dict[str, int]:
+    others = {key: i for key, i in keys.items() if i not in made and not _is_byte(key)}
+    for key in others:
+        if not _is_special(key):
+            raise FormatError(
+                f"`{file}` has {key!r}, which no merge of `{second_of_pair(file)}` makes",
+                "was the file cut? a special token has to be named in `special_tokens`",
+            )
+    return others
+
+
+def _is_byte(key: str) -> bool:
+    return len(key) == 1 and not _is_special(key)
+
+
+def _is_special(key: str) -> bool:
+    try:
+        from_letters(key)
+    except ValueError:
+        return True
+    return _LIKE_SPECIAL.fullmatch(key) is not None
+
+
+def first_of_pair(path: Path) -> Path:
+    """The file of tokens that belongs to a file of merges; any other path as it is."""
+    for first, second in _PAIRS.items():
+        if path.name.endswith(second):
+            return path.with_name(path.name.removesuffix(second) + first)
+    return path
+
+
+def second_of_pair(path: Path) -> Path | None:
+    """The file of merges that belongs to a file of tokens, whether it is there or not."""
+    for first, second in _PAIRS.items():
+        if path.name.endswith(first):
+            return path.with_name(path.name.removesuffix(first) + second)
+    return None
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise FormatError(str(unreadable(file, error))) from error
 
 
 def read_vocab(data: bytes, file: str = VOCAB_FILE_NAME) -> dict[str, int]:
@@ -52,20 +168,30 @@ def read_vocab(data: bytes, file: str = VOCAB_FILE_NAME) -> dict[str, int]:
 
 def read_merges(data: bytes, file: str = MERGES_FILE_NAME) -> list[tuple[bytes, bytes]]:
     """The merges in rank order."""
+    return [_merge_by_bytes(*line, file) for line in _read_lines(data, file)]
+
+
+def _read_lines(data: bytes, file: str) -> list[tuple[int, str, str]]:
+    """(line number, left part, right part) of every merge."""
     try:
-        lines = data.decode().split("\n")
+        lines = data.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise FormatError(f"`{file}` is not UTF-8: bad byte at {error.start}") from None
-    merges: list[tuple[bytes, bytes]] = []
-    first = 1 if lines[0].startswith("#version") else 0
+    merges: list[tuple[int, str, str]] = []
+    first = 1 if lines[0].startswith(_HEADER) else 0
     for number, line in enumerate(lines[first:], first + 1):
         if not line and number == len(lines):
             continue
-        parts = line.split(" ")
+        parts = line.removesuffix("\r").split(" ")
         if len(parts) != 2:
-            raise FormatError(f"`{file}` line {number} is `{line}`, not two tokens")
-        try:
-            merges.append((from_letters(parts[0]), from_letters(parts[1])))
-        except ValueError as error:
-            raise FormatError(f"`{file}` line {number} is not byte-level: {error}") from None
+            shown = line if len(line) <= 60 else f"{line[:60]}…"
+            raise FormatError(f"`{file}` line {number} is `{shown}`, not two tokens")
+        merges.append((number, parts[0], parts[1]))
     return merges
+
+
+def _merge_by_bytes(number: int, left: str, right: str, file: str) -> tuple[bytes, bytes]:
+    try:
+        return from_letters(left), from_letters(right)
+    except ValueError as error:
+        raise FormatError(f"`{file}` line {number} is not byte-level: {error}") from None
