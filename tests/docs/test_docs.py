@@ -45,8 +45,16 @@ RUNNABLE = [
 NOT_RUN = {"README.md": 2, "CONTRIBUTING.md": 1}
 """How many blocks of each page are left out. A new one is a line in a diff that somebody reads."""
 MAY_STAY_OUT = ("pip", "uv", "cargo", "git")
-PAGES_ABOUT_FLAGS = ("README.md", "docs/counting.md", "docs/sources.md", "docs/training.md")
-BENCH = re.compile(r"(?:uv run )?python -m bench (?P<command>\w+)(?P<rest>.*)")
+PAGES_ABOUT_FLAGS = (
+    "README.md",
+    "docs/convert.md",
+    "docs/counting.md",
+    "docs/measuring.md",
+    "docs/sources.md",
+    "docs/training.md",
+)
+REPORTS = ("throughput", "compression")
+BENCH = re.compile(r"(?:uv run )?python -m bench (?P<command>[\w-]+)(?P<rest>.*)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 
 
@@ -301,7 +309,8 @@ def test_pages_name_the_flags_there_are() -> None:
     # The measured table names the flags of the command that measured it.
     text = re.sub(r"<!-- bench:start -->.*?<!-- bench:end -->", "", text, flags=re.DOTALL)
     named = set(FLAG.findall(text))
-    there_are = {flag for command in commands_in_help() for flag in FLAG.findall(help_of(command))}
+    commands = [(name,) for name in commands_in_help()] + [("report", name) for name in REPORTS]
+    there_are = {flag for command in commands for flag in FLAG.findall(help_of(*command))}
     there_are |= set(FLAG.findall(help_of()))
     assert named == there_are
 

@@ -4,8 +4,11 @@ from typing import Annotated
 
 import typer
 
+from tokenmill.cli.convert import convert
 from tokenmill.cli.count import count
+from tokenmill.cli.decode import decode
 from tokenmill.cli.demo import demo
+from tokenmill.cli.report import report
 from tokenmill.cli.train import train
 
 app = typer.Typer(
@@ -46,6 +49,9 @@ def _common(  # pyright: ignore[reportUnusedFunction]
 app.command()(demo)
 app.command()(count)
 app.command()(train)
+app.command()(decode)
+app.command()(convert)
+app.add_typer(report)
 
 
 def main() -> None:

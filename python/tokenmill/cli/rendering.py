@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -71,7 +71,14 @@ def show_counts(
         line("wrote", str(out))
 
 
-def show_training(tokenizer: Tokenizer, out: Path | None, *, as_json: bool) -> None:
+def show_training(
+    tokenizer: Tokenizer,
+    out: Path | None,
+    *,
+    as_json: bool,
+    more: Mapping[str, object] | None = None,
+) -> None:
+    """`more` are further keys of the machine output."""
     report: TrainingReport | None = tokenizer.training
     if as_json:
         print_json(
@@ -82,6 +89,7 @@ def show_training(tokenizer: Tokenizer, out: Path | None, *, as_json: bool) -> N
                 "pattern": tokenizer.pattern,
                 "special_tokens": tokenizer.special_tokens,
                 "report": None if report is None else report.as_json(),
+                **(more or {}),
             }
         )
         return

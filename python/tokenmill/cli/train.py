@@ -32,6 +32,7 @@ def train(
     on_error: flags.OnError = None,
     invalid_utf8: flags.InvalidUtf8 = None,
     threads: flags.Threads = None,
+    time_encode_decode: own.TimeEncodeDecode = False,
     force: flags.Force = False,
     dry_run: flags.DryRun = False,
     json: flags.Json = False,
@@ -44,6 +45,7 @@ def train(
     .bz2.
     """
     from tokenmill.cli import rendering
+    from tokenmill.cli.report import require_text_twice, show_throughput, time_training
     from tokenmill.train.merges import prepare_training
 
     set_up_logging(verbose)
@@ -78,10 +80,18 @@ def train(
             invalid_utf8,
         ),
     )
+    if time_encode_decode:
+        require_text_twice(run)
     if dry_run:
         rendering.show_training_plan(run, as_json=json)
         return
     with rendering.resume_hint(out):
         tokenizer = run.run()
-    if not quiet:
-        rendering.show_training(tokenizer, out, as_json=json)
+    timed = time_training(tokenizer, run) if time_encode_decode else None
+    if quiet:
+        return
+    more = {} if timed is None else {"throughput": timed.as_json()}
+    rendering.show_training(tokenizer, out, as_json=json, more=more)
+    if timed is not None and not json:
+        print()
+        show_throughput(timed)

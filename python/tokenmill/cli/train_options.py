@@ -77,3 +77,11 @@ Engine = Annotated[
     str,
     typer.Option("--engine", metavar=choices(ENGINES), help="`reference` is slow, short Python."),
 ]
+TimeEncodeDecode = Annotated[
+    bool,
+    typer.Option(
+        "--time-encode-decode",
+        help="Then time encoding and decoding on this text, as `report throughput` does.",
+        show_default=False,
+    ),
+]

@@ -1,0 +1,1 @@
+"""What tokenizers do to a text, in numbers: measure first, draw second."""
