@@ -5,17 +5,21 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
 from bench.cases import TrainCase, load_cases
+from bench.commands.encode_equality import check_encoders
+from bench.commands.encode_run import Run, encode_run
 from bench.commands.equality import EXACT_PEERS, check_equality
-from bench.commands.setting import Setting, as_json, keep
+from bench.commands.setting import Setting, as_json, keep, named_patterns
 from bench.commands.stages import count_record, merge_record, parquet_records
 from bench.commands.threads import threads_record
 from bench.commands.train import train_record
 from bench.corpora import Corpus, open_corpora
+from bench.encoders import ENCODERS
 from bench.environments import DEFAULT_FOLDER
 from bench.history import write_history
 from bench.job import BenchError
@@ -25,6 +29,14 @@ from bench.readme_table import update_readme
 from bench.results import RESULTS, load_results
 from bench.rounds import Plan
 from bench.tables import Record, entrants_table, numbers_table, title
+from bench.vocabularies import (
+    REAL,
+    Vocabulary,
+    given_rank_files,
+    installed_rank_files,
+    read_vocabulary,
+    train_vocabulary,
+)
 
 CASES = load_cases()
 CORES = available_cores()
@@ -34,6 +46,9 @@ PATTERNS = {case.pattern: (case.pattern,) for case in CASES.train} | {
 
 Paths = Annotated[list[Path], typer.Argument(metavar="PATH…", help="`.txt` or `.txt.zst` files")]
 VocabSize = Annotated[int, typer.Option(min=257, help="bytes included; no special tokens")]
+WholeVocabSize = Annotated[
+    int, typer.Option("--vocab-size", min=257, help="of what is trained here, all tokens included")
+]
 Pattern = Annotated[str, typer.Option(help=" | ".join(PATTERNS))]
 Runs = Annotated[int, typer.Option(min=1, help="timed runs of each entrant")]
 Warmup = Annotated[
@@ -43,6 +58,10 @@ Threads = Annotated[int, typer.Option(min=1, help="threads for every entrant")]
 Results = Annotated[Path, typer.Option(help="folder of the JSON results and history.md")]
 EnvDir = Annotated[Path, typer.Option(help="where peers are installed")]
 Json = Annotated[bool, typer.Option("--json", help="records on stdout instead of tables")]
+Vocabs = Annotated[
+    list[str] | None,
+    typer.Option("--vocab", metavar="NAME=FILE", help=f"a rank file; NAME of {', '.join(REAL)}"),
+]
 
 app = typer.Typer(
     help="Measure tokenmill beside its peers.",
@@ -155,6 +174,108 @@ def threads(
 
 
 @app.command()
+def encode(
+    paths: Paths,
+    vocab: Vocabs = None,
+    vocab_size: WholeVocabSize = CASES.encode.vocab_size,
+    runs: Runs = 3,
+    warmup: Warmup = 1,
+    peers: Annotated[str, typer.Option(help=f"of {', '.join(ENCODERS)}; `none` for none")] = "",
+    cases: Annotated[
+        str, typer.Option(help=f"of {', '.join(CASES.encode_names)}; all by default")
+    ] = "",
+    measured_bytes: Annotated[
+        int, typer.Option(min=1, help="of each corpus, never more than a quarter; half cold")
+    ] = CASES.encode.measured_bytes,
+    seed: Annotated[int, typer.Option(help="which documents are measured")] = CASES.encode.seed,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="little text, one run, nothing stored")
+    ] = False,
+    env_dir: EnvDir = DEFAULT_FOLDER,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> None:
+    """Encode and decode beside the peers on documents nobody trained on; print and store every ratio."""
+    plan = Plan(CASES.quick.runs if quick else runs, warmup, CASES.timeout_seconds)
+    setting = Setting(
+        cases=CASES,
+        plan=plan,
+        vocab_size=vocab_size,
+        threads=CASES.encode.threads,
+        env_dir=env_dir,
+        peers=_chosen(peers, list(ENCODERS), "peer") if peers else None,
+    )
+    names = CASES.encode_names
+    chosen = _chosen(cases, names, "case") if cases else names
+    rank_files = given_rank_files(vocab or [])
+    with open_corpora(paths) as corpora, TemporaryDirectory(prefix="tokenmill-bench-") as folder:
+        run = Run(
+            corpora=corpora,
+            rank_files=rank_files,
+            chosen=chosen,
+            measured_bytes=min(measured_bytes, CASES.quick.measured_bytes)
+            if quick
+            else measured_bytes,
+            seed=seed,
+            folder=Path(folder),
+            training_bytes=CASES.quick.training_bytes if quick else None,
+        )
+        _report(encode_run(run, setting), None if quick else results, as_json_text=json)
+
+
+@app.command()
+def encode_equality(
+    paths: Paths,
+    vocab: Vocabs = None,
+    vocab_size: WholeVocabSize = CASES.encode.vocab_size,
+    pattern: Annotated[
+        str, typer.Option(help="of the vocabs trained here: names, `all` or `none`")
+    ] = "all",
+    threads: Threads = CORES,
+    wheels: Annotated[
+        bool, typer.Option(help="look for real vocabs in installed wheels that carry them")
+    ] = True,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="only the first megabytes of each corpus")
+    ] = False,
+) -> None:
+    """Check that every id equals the peers' on whole files; exit 1 naming the first that does not."""
+    plan = Plan(runs=1, warmup=1, timeout_seconds=CASES.timeout_seconds)
+    setting = Setting(CASES, plan, vocab_size, threads, DEFAULT_FOLDER)
+    known = list(named_patterns())
+    patterns = known if pattern == "all" else _chosen(pattern, known, "pattern")
+    files = (installed_rank_files() if wheels else {}) | given_rank_files(vocab or [])
+    max_bytes = CASES.quick.measured_bytes if quick else None
+    with open_corpora(paths) as corpora, TemporaryDirectory(prefix="tokenmill-bench-") as folder:
+        for corpus in corpora:
+            for each in _vocabularies(corpus, patterns, files, Path(folder), setting):
+                for agreement in check_encoders(corpus, each, setting, max_bytes=max_bytes):
+                    print(agreement.line, flush=True)
+                    if agreement.difference is not None:
+                        raise typer.Exit(1)
+
+
+def _vocabularies(
+    corpus: Corpus,
+    patterns: Sequence[str],
+    files: dict[str, Path],
+    folder: Path,
+    setting: Setting,
+) -> Iterator[Vocabulary]:
+    """One trained on the corpus for each pattern, then the real ones."""
+    for pattern in patterns:
+        yield train_vocabulary(
+            corpus,
+            folder / f"{corpus.name}-trained-{pattern}",
+            vocab_size=setting.vocab_size,
+            pattern=pattern,
+            special_tokens=CASES.encode.special_tokens,
+        )
+    for name, file in files.items():
+        yield read_vocabulary(name, file, folder / f"{corpus.name}-real-{name}")
+
+
+@app.command()
 def table(
     readme: Annotated[Path, typer.Option(help="file with the two marker comments")] = REPOSITORY
     / "README.md",
@@ -174,14 +295,17 @@ def table(
     print(f"{readme.name} {'was up to date' if current else 'updated'}, wrote {history.name}")
 
 
-def _report(records: Iterable[Record], folder: Path, *, as_json_text: bool) -> None:
-    """Store and print each record as soon as it is measured: an interrupted run keeps what it has."""
+def _report(records: Iterable[Record], folder: Path | None, *, as_json_text: bool) -> None:
+    """Store and print each record as soon as it is measured: an interrupted run keeps what it has.
+
+    Without a folder nothing is stored."""
     machine, commit = this_machine(), this_commit()
     done: list[Record] = []
     for record in records:
         done.append(record)
-        path = keep(record, machine, commit, folder)
-        print(f"stored {record['case']} in {os.path.relpath(path)}", file=sys.stderr)
+        if folder is not None:
+            path = keep(record, machine, commit, folder)
+            print(f"stored {record['case']} in {os.path.relpath(path)}", file=sys.stderr)
         if not as_json_text:
             print(f"\n{title(record)}\n\n{entrants_table(record)}\n", flush=True)
     print(as_json(done) if as_json_text else numbers_table(done))

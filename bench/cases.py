@@ -46,6 +46,59 @@ class ParquetCase:
 
 
 @dataclass(frozen=True)
+class EncodeCase:
+    """Encoding and decoding beside every peer, on text that the vocab was not trained on."""
+
+    vocab_size: int
+    pattern: str
+    special_tokens: tuple[str, ...]
+    threads: int
+    seed: int
+    measured_bytes: int
+    peers: tuple[str, ...]
+    faster_than: dict[str, float]
+
+
+@dataclass(frozen=True)
+class CallCase:
+    name: str
+    chars: int
+    calls: int
+    warmup: int
+    faster_than: dict[str, float]
+
+
+@dataclass(frozen=True)
+class CompatCase:
+    name: str
+    faster_than: dict[str, float]
+
+
+@dataclass(frozen=True)
+class LoadCase:
+    name: str
+    vocab_size: int
+    max_seconds: float
+
+
+@dataclass(frozen=True)
+class PathologicalCase:
+    """Runs of two sizes, the smaller first."""
+
+    name: str
+    sizes: tuple[int, ...]
+    max_ratio: float
+    min_megabytes_per_second: float
+
+
+@dataclass(frozen=True)
+class Quick:
+    measured_bytes: int
+    training_bytes: int
+    runs: int
+
+
+@dataclass(frozen=True)
 class Cases:
     separator: str
     vocab_size: int
@@ -54,11 +107,24 @@ class Cases:
     count: CountCase
     merge: MergeCase
     parquet: ParquetCase
+    encode: EncodeCase
+    call: CallCase
+    compat: CompatCase
+    load: LoadCase
+    pathological: PathologicalCase
+    quick: Quick
 
     @property
     def names(self) -> list[str]:
+        """Of `bench train`."""
         stages = (self.count.name, self.merge.name, self.parquet.name)
         return [*(case.name for case in self.train), *stages]
+
+    @property
+    def encode_names(self) -> list[str]:
+        """Of `bench encode`."""
+        others = (self.call.name, self.compat.name, self.load.name, self.pathological.name)
+        return ["encode", "decode", *others]
 
 
 def load_cases(path: Path = CASES_FILE) -> Cases:
@@ -71,6 +137,12 @@ def load_cases(path: Path = CASES_FILE) -> Cases:
         count=CountCase(**_frozen(table["count"])),
         merge=MergeCase(**_frozen(table["merge"])),
         parquet=ParquetCase(**_frozen(table["parquet"])),
+        encode=EncodeCase(**_frozen(table["encode"])),
+        call=CallCase(**_frozen(table["call"])),
+        compat=CompatCase(**_frozen(table["compat"])),
+        load=LoadCase(**_frozen(table["load"])),
+        pathological=PathologicalCase(**_frozen(table["pathological"])),
+        quick=Quick(**table["quick"]),
     )
 
 

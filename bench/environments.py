@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from bench.machine import REPOSITORY, installed_version
-from bench.peers.peer import Peer
+from bench.peers.peer import Library
 
 DEFAULT_FOLDER = REPOSITORY / ".bench-env"
 
@@ -20,7 +20,7 @@ class NotAvailable(Exception):
     """A peer that cannot be installed here, and why. The tables say so and go on."""
 
 
-def python_for(peer: Peer, folder: Path) -> Path:
+def python_for(peer: Library, folder: Path) -> Path:
     """The interpreter in which `peer` can be imported at its pinned version; installs it if need be."""
     if installed_version(peer.distribution) == peer.version:
         return Path(sys.executable)

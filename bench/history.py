@@ -6,10 +6,21 @@ from typing import Any
 
 from bench.cases import load_cases
 from bench.results import RESULTS, load_results
-from bench.tables import Record, fastest, in_megabytes, in_seconds, markdown_table, median
+from bench.tables import (
+    SPEED_KINDS,
+    Record,
+    fastest,
+    in_megabytes,
+    in_seconds,
+    markdown_table,
+    median,
+    slowest_run,
+    speed,
+)
 
 HISTORY = RESULTS / "history.md"
 COLUMNS = ["train-gpt4", "train-gpt2", "count", "merge-scaling", "parquet-train", "parquet-count"]
+COLUMNS += ["encode-batch-cold", "encode-text-cold", "decode-batch", "call", "load", "pathological"]
 
 
 def history_text(results: Sequence[dict[str, Any]]) -> str:
@@ -45,6 +56,10 @@ def _cell(record: Record) -> str:
         usual = record["vocab_size"] == load_cases().vocab_size
         size = "" if usual else f", vocab {record['vocab_size']:,}"
         return f"{record['corpus']['name']}{size}: {_train_cell(record)}"
+    if record["kind"] == "pathological":
+        return f"{record['vocabulary']}: {slowest_run(record)}"
+    if record["kind"] in SPEED_KINDS:
+        return f"{record['corpus']['name']}, {record['vocabulary']}: {_speed_cell(record)}"
     return " ".join(number["measured"] for number in record["numbers"])
 
 
@@ -52,10 +67,22 @@ def _train_cell(record: Record) -> str:
     ours = fastest(record, "tokenmill")
     if ours is None:
         return "failed"
+    first = f"{in_seconds(median(ours) or 0.0)}, {in_megabytes(ours['peak_bytes'])}"
+    return " · ".join([first, *_ratios(record, ours)])
+
+
+def _speed_cell(record: Record) -> str:
+    ours = record["entrants"][0]
+    return " · ".join([speed(record, ours), *_ratios(record, ours)])
+
+
+def _ratios(record: Record, ours: Record) -> list[str]:
+    """How many times our time each peer took, at its best."""
     own = median(ours) or 0.0
-    parts = [f"{in_seconds(own)}, {in_megabytes(ours['peak_bytes'])}"]
-    for name in dict.fromkeys(entrant["name"] for entrant in record["entrants"][1:]):
-        peer = fastest(record, name)
-        if peer is not None:
-            parts.append(f"{(median(peer) or 0.0) / own:.1f}× {name}")
-    return " · ".join(parts)
+    names = dict.fromkeys(entrant["name"] for entrant in record["entrants"][1:])
+    peers = {name: fastest(record, name) for name in names if name != ours["name"]}
+    return [
+        f"{(median(peer) or 0.0) / own:.1f}× {name}"
+        for name, peer in peers.items()
+        if peer is not None
+    ]

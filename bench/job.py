@@ -11,7 +11,7 @@ from pathlib import Path
 
 Answer = list[tuple[bytes, ...]]
 """What a run learned, in order: (left, right) of each merge, or (token,) from a trainer that does not say
-which merge made a token, or a single (digest,)."""
+which merge made a token, or a (digest,) with what else is worth telling."""
 
 
 class BenchError(Exception):
@@ -31,6 +31,16 @@ class Job:
     """The pattern spelled out, for peers that take no names."""
     ties: str = "lowest-ids"
     separator: str = "<|endoftext|>"
+    encoder: str = ""
+    """For what encodes or decodes: dotted name of the adapter of the library that does it."""
+    tokenizer: str = ""
+    """Folder of the tokenizer, as tokenmill wrote it."""
+    shape: str = "batch"
+    """`batch` for a list of documents, `text` for all of them as one text."""
+    form: str = ""
+    """How ids are taken and given where a library offers more than one way, such as `lists`."""
+    warm_path: str = ""
+    """Text that is encoded before the clock starts, so that caches are as in the middle of a long job."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""README's table, from the newest result: between two marker comments, nothing else is touched."""
+"""README's tables, from the newest results: between two marker comments, nothing else is touched.
+
+Training comes first, encoding (readme_encode_table.py) below it.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,6 +9,7 @@ from typing import Any
 
 from bench.cases import load_cases
 from bench.job import BenchError
+from bench.readme_encode_table import encode_table
 from bench.tables import Record, fastest, in_megabytes, in_seconds, label, markdown_table, median
 
 START = "<!-- bench:start -->"
@@ -38,9 +42,10 @@ def with_table(text: str, table: str) -> str:
 
 
 def update_readme(readme: Path, results: Sequence[dict[str, Any]], *, check: bool) -> bool:
-    """Whether `readme` held the newest table already. Writes it when not, unless `check`."""
+    """Whether `readme` held the newest tables already. Writes them when not, unless `check`."""
     old = readme.read_text(encoding="utf-8")
-    new = with_table(old, readme_table(results))
+    tables = (readme_table(results), encode_table(results))
+    new = with_table(old, "\n\n".join(filter(None, tables)))
     if new != old and not check:
         readme.write_text(new, encoding="utf-8")
     return new == old

@@ -19,7 +19,14 @@ FORMAT = 1
 
 
 def record_key(record: Record) -> tuple[Any, ...]:
-    return record["kind"], record["case"], record["corpus"]["name"], record["vocab_size"]
+    vocabulary = record.get("vocabulary", "")
+    return (
+        record["kind"],
+        record["case"],
+        record["corpus"]["name"],
+        record["vocab_size"],
+        vocabulary,
+    )
 
 
 def result_file(machine: Machine, commit: Commit, folder: Path = RESULTS) -> Path:

@@ -149,6 +149,6 @@ def _environment(entrant: Entrant) -> dict[str, str]:
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "RAYON_NUM_THREADS": str(entrant.job.threads),
-        "TOKENIZERS_PARALLELISM": "true",
+        "TOKENIZERS_PARALLELISM": "true" if entrant.job.threads > 1 else "false",
         "PYTHONWARNINGS": "ignore",
     }

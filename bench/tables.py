@@ -7,6 +7,8 @@ from bench.summary import summarize
 
 Record = dict[str, Any]
 """One case on one corpus, as results.py stores it."""
+SPEED_KINDS = ("encode", "decode", "call", "compat", "load", "pathological")
+"""Kinds of records that `bench encode` makes: their tables have a column for the speed."""
 
 
 def markdown_table(
@@ -32,6 +34,13 @@ def in_seconds(seconds: float) -> str:
     return f"{seconds:.3f} s" if seconds < 10 else f"{seconds:.1f} s"
 
 
+def in_small_units(seconds: float) -> str:
+    """For what may last anything from a call to a minute."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else in_seconds(seconds)
+
+
 def in_megabytes(num_bytes: float) -> str:
     return f"{num_bytes / 1e6:,.0f} MB"
 
@@ -39,6 +48,39 @@ def in_megabytes(num_bytes: float) -> str:
 def label(entrant: Record) -> str:
     """Name and version as tables show them."""
     return f"{entrant['name']} {entrant['version']}".strip()
+
+
+def speed(record: Record, entrant: Record) -> str:
+    """What a reader wants to know instead of seconds: a rate where text was encoded, the time of one call."""
+    seconds = median(entrant)
+    if seconds is None or record["kind"] not in SPEED_KINDS:
+        return ""
+    if record["kind"] == "load":
+        return in_small_units(seconds)
+    if record.get("calls"):
+        return in_small_units(seconds / record["calls"])
+    return f"{in_rate(entrant.get('bytes', record['corpus']['bytes']) / seconds)}"
+
+
+def slowest_run(record: Record) -> str:
+    """Of a record of runs: the least megabytes a second and the most that the larger took longer, by family."""
+    rates: dict[str, float] = {}
+    times: dict[str, list[float]] = {}
+    for entrant in record["entrants"]:
+        family, seconds = entrant["name"].rpartition(",")[0], median(entrant) or 0.0
+        rates[family] = entrant["bytes"] / seconds
+        times.setdefault(family, []).append(seconds)
+    slowest = min(rates, key=lambda family: rates[family])
+    longer = {family: several[-1] / several[0] for family, several in times.items()}
+    longest = max(longer, key=lambda family: longer[family])
+    return (
+        f"{in_rate(rates[slowest])} ({slowest}), at most {longer[longest]:.1f}× longer ({longest})"
+    )
+
+
+def in_rate(bytes_per_second: float) -> str:
+    megabytes = bytes_per_second / 1e6
+    return f"{megabytes:,.0f} MB/s" if megabytes >= 10 else f"{megabytes:.1f} MB/s"
 
 
 def median(entrant: Record) -> float | None:
@@ -56,18 +98,25 @@ def fastest(record: Record, name: str) -> Record | None:
 def entrants_table(record: Record) -> str:
     """Every run of a record: spread, memory, the ratio to the first entrant, and what was compared."""
     header = ["", "threads", "mean ± σ", "min … max", "median", "ratio", "peak", "answers"]
-    first = median(record["entrants"][0])
+    # Runs of one letter and runs of digits are no contest.
+    first = median(record["entrants"][0]) if record["kind"] != "pathological" else None
     rows = [_entrant_row(entrant, first) for entrant in record["entrants"]]
+    if record["kind"] in SPEED_KINDS:
+        header.insert(5, "speed")
+        for row, entrant in zip(rows, record["entrants"], strict=True):
+            row.insert(5, speed(record, entrant))
     return markdown_table(header, rows, left=(0, len(header) - 1))
 
 
 def _entrant_row(entrant: Record, first: float | None) -> list[str]:
     threads = str(entrant["threads"])
+    form = entrant.get("form", "")
+    name = f"{label(entrant)}, {form}" if form else label(entrant)
     if entrant["failure"] is not None:
-        return [label(entrant), threads, "", "", "", "", "", entrant["failure"]]
+        return [name, threads, "", "", "", "", "", entrant["failure"]]
     summary = summarize(entrant["seconds"])
     return [
-        label(entrant),
+        name,
         threads,
         f"{in_seconds(summary.mean)} ± {summary.deviation:.3f}",
         f"{summary.minimum:.3f} … {summary.maximum:.3f}",
@@ -96,4 +145,7 @@ def _verdict(number: Record) -> str:
 
 def title(record: Record) -> str:
     corpus = record["corpus"]
-    return f"{record['case']}, {corpus['name']} ({in_megabytes(corpus['bytes'])})"
+    vocabulary = (
+        f", {record['vocabulary']} {record['vocab_size']:,}" if "vocabulary" in record else ""
+    )
+    return f"{record['case']}, {corpus['name']} ({in_megabytes(corpus['bytes'])}){vocabulary}"

@@ -4,17 +4,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from bench.cases import Cases
 from bench.corpora import Corpus
 from bench.environments import NotAvailable, python_for
 from bench.history import write_history
 from bench.machine import Commit, Machine, this_command
-from bench.peers.peer import Peer
+from bench.peers.peer import Library
 from bench.results import store
 from bench.rounds import Plan, Track
 from bench.tables import Record
+
+SomeLibrary = TypeVar("SomeLibrary", bound=Library)
 
 
 @dataclass(frozen=True)
@@ -30,15 +32,15 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Place:
+class Place(Generic[SomeLibrary]):
     """A peer and the Python it runs in, or why it cannot run."""
 
-    peer: Peer
+    peer: SomeLibrary
     python: Path | None
     reason: str | None = None
 
 
-def place(peer: Peer, setting: Setting) -> Place:
+def place(peer: SomeLibrary, setting: Setting) -> Place[SomeLibrary]:
     try:
         return Place(peer, python_for(peer, setting.env_dir))
     except NotAvailable as error:
@@ -78,7 +80,7 @@ def entrant_record(
     }
 
 
-def missing_record(place: Place, threads: int) -> dict[str, Any]:
+def missing_record(place: Place[Any], threads: int) -> dict[str, Any]:
     """An entrant that never ran."""
     return {
         "name": place.peer.name,

@@ -23,6 +23,7 @@ from bench.commands.setting import (
 from bench.corpora import Corpus
 from bench.job import Answer, BenchError, Job
 from bench.peers import PEERS, tokenmill
+from bench.peers.peer import Peer
 from bench.rounds import Entrant, Track, run_answers, run_rounds
 from bench.tables import Record, fastest, in_megabytes, median
 
@@ -66,7 +67,7 @@ def train_record(case: TrainCase, corpus: Corpus, setting: Setting) -> Record:
     return record | {"numbers": list(_numbers(case, record))}
 
 
-def _entrants(place: Place, job: Job) -> Iterator[Entrant]:
+def _entrants(place: Place[Peer], job: Job) -> Iterator[Entrant]:
     if place.python is None:
         return
     peer = place.peer

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Peer:
+class Library:
+    """What there is to know of a library to run it; trainers and encoders (bench/encoders) alike."""
+
     name: str
     """As people write it, and as `--peers` takes it."""
     distribution: str
@@ -18,6 +20,10 @@ class Peer:
     """The release every number is about; another release is another peer."""
     program: str
     """Dotted name of the adapter module."""
+
+
+@dataclass(frozen=True)
+class Peer(Library):
     ties: str
     """The tie rule of tokenmill it is compared under."""
     patterns: tuple[str, ...] | None = None

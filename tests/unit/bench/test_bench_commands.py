@@ -24,6 +24,14 @@ def text_file(folder: Path) -> Path:
     return path
 
 
+def many_documents(folder: Path) -> Path:
+    """Enough of them to train on some and to measure others."""
+    path = folder / "many.txt"
+    documents = (f"{number} {TEXT * (3 + number % 3)}" for number in range(60))
+    path.write_text("<|endoftext|>".join(documents), encoding="utf-8")
+    return path
+
+
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bench", *arguments]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
@@ -62,9 +70,58 @@ def test_threads_give_the_same_merges_and_a_serial_share(tmp_path: Path) -> None
     assert "serial share" in done.stdout
 
 
+def test_encode_stores_what_it_prints(tmp_path: Path) -> None:
+    options = ["--vocab-size", "300", "--runs", "1", "--peers", "tiktoken", "--json"]
+    cases = ["--cases", "call,decode", "--results", str(tmp_path / "results")]
+    done = bench("encode", str(many_documents(tmp_path)), *options, *cases)
+    assert done.returncode == 0, done.stderr
+    records = json.loads(done.stdout)
+    assert [record["case"] for record in records] == ["decode-batch", "decode-text", "call"]
+    assert all(entrant["equal"] for record in records for entrant in record["entrants"])
+    batch, _, call = records
+    assert [(e["name"], e["form"]) for e in batch["entrants"]] == [
+        ("tokenmill", ""),
+        ("tokenmill", "lists"),
+        ("tiktoken", ""),
+    ]
+    assert [number["wanted"] for number in batch["numbers"]] == ["≥ 10×"]
+    assert [number["wanted"] for number in call["numbers"]] == ["≥ 5×"]
+    assert call["calls"] > 5
+    assert str(tmp_path) not in done.stdout
+    (stored,) = (tmp_path / "results").glob("*.json")
+    assert len(json.loads(stored.read_text(encoding="utf-8"))["records"]) == 3
+
+
+def test_a_quick_run_encodes_and_stores_nothing(tmp_path: Path) -> None:
+    options = ["--vocab-size", "300", "--quick", "--peers", "none", "--cases", "encode"]
+    done = bench(
+        "encode", str(many_documents(tmp_path)), *options, "--results", str(tmp_path / "results")
+    )
+    assert done.returncode == 0, done.stderr
+    for case in ("batch-cold", "batch-steady", "text-cold", "text-steady"):
+        assert f"encode-{case}, many" in done.stdout
+    assert done.stdout.count("same, ") == 4 * 2
+    assert not (tmp_path / "results").exists()
+
+
+def test_encode_equality_names_what_was_compared(tmp_path: Path) -> None:
+    options = ["--vocab-size", "300", "--pattern", "gpt4,cl100k", "--no-wheels", "--threads", "2"]
+    done = bench("encode-equality", str(many_documents(tmp_path)), *options)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 * 3
+    assert all(line.endswith("0 mismatches") for line in lines)
+    assert sum("60 documents" in line for line in lines) == 4
+    assert sum("one text, 1 and 2 threads" in line for line in lines) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
+        (["encode", "missing.txt"], 1, "`missing.txt` is not a file"),
+        (["encode", "missing.txt", "--cases", "train"], 2, "train"),
+        (["encode-equality", "pyproject.toml", "--pattern", "gpt9"], 2, "gpt9"),
+        (["encode-equality", "pyproject.toml", "--vocab", "gpt9=x"], 1, "NAME=FILE"),
         (["train", "missing.txt"], 1, "`missing.txt` is not a file"),
         (["train", "pyproject.toml"], 1, "neither `.txt` nor `.txt.zst`"),
         (["train", "missing.txt", "--peers", "sentencepiece"], 2, "sentencepiece"),
