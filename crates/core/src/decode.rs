@@ -1,5 +1,7 @@
 //! Token ids in, bytes out: a record of sixteen bytes for each id, copied whole whether all of it counts or not.
 
+use std::mem::MaybeUninit;
+
 use crate::error::{Error, Result};
 use crate::vocab::Vocab;
 
@@ -14,6 +16,8 @@ const STRIDE: usize = 512;
 pub struct Decoder {
     /// The bytes of a token, and their number in the last byte.
     records: Vec<[u8; 16]>,
+    /// The last byte of every record, close together: what measuring needs.
+    lens: Vec<u8>,
     long: Vec<u8>,
 }
 
@@ -40,7 +44,8 @@ as_id!(u8, i8, u16, i16, u32, i32, u64, i64);
 
 impl Decoder {
     pub fn new(vocab: &Vocab) -> Self {
-        let mut decoder = Decoder { records: Vec::with_capacity(vocab.size()), long: Vec::new() };
+        let mut decoder =
+            Decoder { records: Vec::with_capacity(vocab.size()), lens: Vec::new(), long: Vec::new() };
         for id in 0..vocab.size() as u32 {
             let token = vocab.token(id);
             let mut record = [0; 16];
@@ -57,11 +62,12 @@ impl Decoder {
             }
             decoder.records.push(record);
         }
+        decoder.lens = decoder.records.iter().map(|record| record[15]).collect();
         decoder
     }
 
     pub fn memory(&self) -> usize {
-        self.records.len() * 16 + self.long.len()
+        self.records.len() * 17 + self.long.len()
     }
 
     /// The bytes of one id.
@@ -107,14 +113,39 @@ impl Decoder {
         Ok(())
     }
 
-    /// How many bytes `ids` spell; unknown ones count for nothing.
-    pub fn num_bytes<I: AsId>(&self, ids: &[I]) -> usize {
-        let len = |id: I| match id.as_id().and_then(|id| self.records.get(id as usize)) {
-            Some(record) if record[15] <= INLINE as u8 => record[15] as usize,
-            Some(record) if record[15] == IS_LONG => self.long_token(record).len(),
-            _ => 0,
-        };
-        ids.iter().map(|&id| len(id)).sum()
+    /// How many bytes `ids` spell.
+    pub fn num_bytes<I: AsId>(&self, ids: &[I]) -> Result<usize> {
+        let mut bytes = 0;
+        for &id in ids {
+            let len = id.as_id().and_then(|id| self.lens.get(id as usize));
+            bytes += match len {
+                Some(&len) if len <= INLINE as u8 => usize::from(len),
+                _ => id.as_id().and_then(|id| self.token(id)).ok_or_else(|| self.unknown(id))?.len(),
+            };
+        }
+        Ok(bytes)
+    }
+
+    /// Fill `out`, which has as many bytes as `ids` spell. An error if it has not: whoever owns the ids may have
+    /// changed them since they were measured.
+    pub fn write<I: AsId>(&self, ids: &[I], out: &mut [MaybeUninit<u8>]) -> Result<()> {
+        let mut at = 0;
+        for &id in ids {
+            let record = id.as_id().and_then(|id| self.records.get(id as usize));
+            let Some(record) = record else { return Err(self.unknown(id)) };
+            let len = record[15];
+            if len <= INLINE as u8 && out.len() - at >= 16 {
+                // SAFETY: there are sixteen bytes from `at` to the end of `out`, and any bytes may be written there.
+                unsafe { out.as_mut_ptr().add(at).cast::<[u8; 16]>().write_unaligned(*record) };
+                at += usize::from(len);
+            } else {
+                let token = id.as_id().and_then(|id| self.token(id)).ok_or_else(|| self.unknown(id))?;
+                let room = out.get_mut(at..at + token.len()).ok_or_else(changed)?;
+                room.iter_mut().zip(token).for_each(|(to, &byte)| _ = to.write(byte));
+                at += token.len();
+            }
+        }
+        if at == out.len() { Ok(()) } else { Err(changed()) }
     }
 
     /// Where each token starts in the bytes they all spell, and where the last one ends.
@@ -172,4 +203,8 @@ impl Decoder {
         let last = size.saturating_sub(1);
         Error::vocab(format!("token id {} is not in the vocab, ids run from 0 to {last}", id.show()))
     }
+}
+
+fn changed() -> Error {
+    Error::config("the ids changed while they were decoded")
 }

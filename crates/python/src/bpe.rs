@@ -1,29 +1,28 @@
-//! `Bpe` and `EncodeStream`: text to token ids and back.
+//! `Bpe`: text to token ids and back.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyList, PyString};
+use tokenmill_core::Error;
 use tokenmill_core::count::Watch;
-use tokenmill_core::decode::{AsId, Decoder};
 use tokenmill_core::encode::{self, Batch, DEFAULT_CACHE_BYTES, Named, Rules};
-use tokenmill_core::{Error, Result};
 
-use crate::array::{Array, WithIds, with_ids};
-use crate::buffers::{Bytes, TextArg};
-use crate::detached::attentive;
+use crate::array::{Array, with_ids};
+use crate::buffers::TextArg;
+use crate::decoding::{ByteOffsets, CharOffsets, Collect, Decode, DecodeBytes, DecodeRows, text_of};
+use crate::detached::{MOMENT, attentive};
+use crate::encode_stream::EncodeStream;
 use crate::errors::IntoPython;
 use crate::splitter::Splitter;
+use crate::texts::{ArrowArray, Column, borrowed};
 use crate::vocab::Vocab;
 
 /// Texts up to this many bytes are encoded before a signal could be noticed, and with the GIL held: letting it go and
 /// taking it back costs more than they do.
 const BLINK: usize = 1 << 12;
-/// Texts up to this many bytes are done in a few milliseconds: no thread is needed to listen for Ctrl-C.
-const MOMENT: usize = 1 << 20;
 
 #[pyclass(frozen, module = "tokenmill._core")]
 pub struct Bpe {
@@ -52,8 +51,6 @@ impl std::ops::Deref for CallRules<'_> {
         }
     }
 }
-
-type ArrowArray<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyAny>, Bound<'py, PyAny>, bool, usize, usize);
 
 #[pymethods]
 impl Bpe {
@@ -255,9 +252,7 @@ impl Bpe {
     }
 
     fn decode_bytes<'py>(&self, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-        let py = ids.py();
-        let bytes = with_ids(ids, Decode { py, decoder: self.core.decoder() })?.into_python(py)?;
-        Ok(PyBytes::new(py, &bytes))
+        with_ids(ids, DecodeBytes { py: ids.py(), decoder: self.core.decoder() })?
     }
 
     #[pyo3(signature = (ids, errors = "replace"))]
@@ -405,194 +400,5 @@ impl Names {
             Names::None => Named::These(&[]),
             Names::These(names) => Named::These(names),
         }
-    }
-}
-
-/// The texts of a Python sequence, borrowed.
-fn borrowed<'py>(texts: &Bound<'py, PyAny>) -> PyResult<Vec<TextArg<'py>>> {
-    if texts.is_instance_of::<PyString>() || texts.is_instance_of::<PyBytes>() {
-        return Err(PyTypeError::new_err("expected several texts, found one: pass a list"));
-    }
-    let py = texts.py();
-    let place =
-        |index: usize| move |error: PyErr| PyTypeError::new_err(format!("text {index}: {}", error.value(py)));
-    let texts = texts.try_iter()?.enumerate();
-    texts.map(|(index, text)| TextArg::required(&text?).map_err(place(index))).collect()
-}
-
-/// One Arrow array of strings, its buffers held.
-struct Column {
-    validity: Option<Bytes>,
-    offsets: Bytes,
-    data: Bytes,
-    is_large: bool,
-    start: usize,
-    len: usize,
-}
-
-impl Column {
-    fn new((validity, offsets, data, is_large, start, len): &ArrowArray<'_>) -> PyResult<Self> {
-        Ok(Column {
-            validity: validity.as_ref().map(Bytes::new).transpose()?,
-            offsets: Bytes::new(offsets)?,
-            data: Bytes::new(data)?,
-            is_large: *is_large,
-            start: *start,
-            len: *len,
-        })
-    }
-
-    fn texts<'a>(&'a self, texts: &mut Vec<&'a [u8]>) -> Result<()> {
-        let damaged = || Error::source("an Arrow array says where its texts are, but they are not there");
-        let offset = |index: usize| -> Option<usize> {
-            let (offsets, width) = (self.offsets.as_ref(), if self.is_large { 8 } else { 4 });
-            let number = offsets.get(index * width..(index + 1) * width)?;
-            let number = match number.try_into() {
-                Ok(four) => i64::from(i32::from_le_bytes(four)),
-                Err(_) => i64::from_le_bytes(number.try_into().ok()?),
-            };
-            usize::try_from(number).ok()
-        };
-        for index in self.start..self.start + self.len {
-            if let Some(validity) = &self.validity {
-                let byte = validity.as_ref().get(index / 8).ok_or_else(damaged)?;
-                if byte >> (index % 8) & 1 == 0 {
-                    return Err(Error::source(format!("text {} is null", texts.len()))
-                        .hint("drop or fill nulls first, as `drop_nulls()` does"));
-                }
-            }
-            let (start, end) = (offset(index).ok_or_else(damaged)?, offset(index + 1).ok_or_else(damaged)?);
-            texts.push(self.data.as_ref().get(start..end).ok_or_else(damaged)?);
-        }
-        Ok(())
-    }
-}
-
-struct Decode<'a, 'py> {
-    py: Python<'py>,
-    decoder: &'a Decoder,
-}
-
-impl WithIds for Decode<'_, '_> {
-    type Out = Result<Vec<u8>>;
-    fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
-        let decode = || {
-            // Sixteen more, so that the last copy of sixteen bytes finds room: a text of a gigabyte is not moved again.
-            let mut bytes = Vec::with_capacity(self.decoder.num_bytes(ids) + 16 * 512 + 16);
-            self.decoder.decode(ids, &mut bytes).map(|()| bytes)
-        };
-        if ids.len() <= BLINK { decode() } else { self.py.detach(decode) }
-    }
-}
-
-struct DecodeRows<'a, 'py> {
-    py: Python<'py>,
-    decoder: &'a Decoder,
-    offsets: &'a [i64],
-    errors: Option<&'a str>,
-}
-
-impl<'py> WithIds for DecodeRows<'_, 'py> {
-    type Out = PyResult<Bound<'py, PyList>>;
-    fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
-        let rows = PyList::empty(self.py);
-        let mut bytes = Vec::new();
-        for (index, two) in self.offsets.windows(2).enumerate() {
-            let row = usize::try_from(two[0]).ok().zip(usize::try_from(two[1]).ok());
-            let row = row.and_then(|(start, end)| ids.get(start..end));
-            let row = row.ok_or_else(|| {
-                PyTypeError::new_err(format!(
-                    "offsets {} and {} do not lie in {} ids",
-                    two[0],
-                    two[1],
-                    ids.len()
-                ))
-            })?;
-            bytes.clear();
-            let decoded = self.decoder.decode(row, &mut bytes);
-            decoded.map_err(|error| error.at(&format!("row {index}"))).into_python(self.py)?;
-            match self.errors {
-                Some(errors) => rows.append(text_of(self.py, &bytes, errors)?)?,
-                None => rows.append(PyBytes::new(self.py, &bytes))?,
-            }
-        }
-        Ok(rows)
-    }
-}
-
-struct ByteOffsets<'a>(&'a Decoder);
-
-impl WithIds for ByteOffsets<'_> {
-    type Out = Result<Vec<i64>>;
-    fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
-        self.0.offsets(ids)
-    }
-}
-
-struct CharOffsets<'a>(&'a Decoder, &'a [u8], bool);
-
-impl WithIds for CharOffsets<'_> {
-    type Out = Result<Vec<i64>>;
-    fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
-        self.0.char_offsets(self.1, ids, self.2)
-    }
-}
-
-/// Numbers of any integer type as the widest; what does not fit is -1.
-struct Collect;
-
-impl WithIds for Collect {
-    type Out = Vec<i64>;
-    fn with<I: AsId + Sync>(self, numbers: &[I]) -> Vec<i64> {
-        numbers.iter().map(|number| number.show().parse().unwrap_or(-1)).collect()
-    }
-}
-
-fn text_of<'py>(py: Python<'py>, bytes: &[u8], errors: &str) -> PyResult<Bound<'py, PyString>> {
-    let errors = std::ffi::CString::new(errors)?;
-    // SAFETY: pointer and length are those of `bytes`, `errors` ends with a zero, and the result is a new reference.
-    unsafe {
-        let len = bytes.len() as ffi::Py_ssize_t;
-        let text = ffi::PyUnicode_DecodeUTF8(bytes.as_ptr().cast(), len, errors.as_ptr());
-        Ok(Bound::from_owned_ptr_or_err(py, text)?.cast_into_unchecked())
-    }
-}
-
-#[pyclass(frozen, module = "tokenmill._core")]
-pub struct EncodeStream {
-    stream: Mutex<encode::EncodeStream>,
-    is_wide: bool,
-}
-
-#[pymethods]
-impl EncodeStream {
-    fn feed(&self, text: &Bound<'_, PyAny>) -> PyResult<Array> {
-        let py = text.py();
-        let text = TextArg::required(text)?;
-        let bytes = text.bytes()?;
-        let stream = &mut *self.lock()?;
-        let small = bytes.len() <= MOMENT;
-        if self.is_wide {
-            Ok(attentive(py, small, |watch| stream.feed::<u32>(bytes, watch))?.into())
-        } else {
-            Ok(attentive(py, small, |watch| stream.feed::<u16>(bytes, watch))?.into())
-        }
-    }
-
-    fn finish(&self, py: Python<'_>) -> PyResult<Array> {
-        let stream = &mut *self.lock()?;
-        if self.is_wide {
-            Ok(attentive(py, false, |watch| stream.finish::<u32>(watch))?.into())
-        } else {
-            Ok(attentive(py, false, |watch| stream.finish::<u16>(watch))?.into())
-        }
-    }
-}
-
-impl EncodeStream {
-    /// Two threads in one stream would mix two texts: an error, not a wait.
-    fn lock(&self) -> PyResult<std::sync::MutexGuard<'_, encode::EncodeStream>> {
-        let busy = |_| PyRuntimeError::new_err("this stream is being fed by another thread");
-        self.stream.try_lock().map_err(busy)
     }
 }

@@ -16,7 +16,10 @@ use crate::errors::IntoPython;
 /// How often the calling thread looks up, and how long it waits for work that was told to stop: together, with what
 /// Python needs to end, less than a quarter of a second.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-const MOMENT: Duration = Duration::from_millis(80);
+const GRACE: Duration = Duration::from_millis(80);
+
+/// Texts up to this many bytes are done in a few milliseconds: no thread is needed to listen for Ctrl-C.
+pub const MOMENT: usize = 1 << 20;
 
 /// Run `work`, calling `progress(done, detail)` now and then. On a signal the work is told to stop and given a
 /// moment; one that is stuck in a blocking read is left behind, since nothing can wake it.
@@ -50,7 +53,7 @@ pub fn detached<T: Send + 'static>(
         }
         if let Err(interrupt) = py.check_signals().and_then(|()| report(progress, &watch)) {
             watch.cancel.store(true, Ordering::Relaxed);
-            let _ = wait(MOMENT);
+            let _ = wait(GRACE);
             return Err(interrupt);
         }
     }

@@ -6,10 +6,13 @@ mod bpe;
 mod buffers;
 mod counts;
 mod cpu;
+mod decoding;
 mod detached;
+mod encode_stream;
 mod errors;
 mod source;
 mod splitter;
+mod texts;
 mod train;
 mod vocab;
 
@@ -22,9 +25,11 @@ mod _core {
     #[pymodule_export]
     use super::array::Array;
     #[pymodule_export]
-    use super::bpe::{Bpe, EncodeStream};
+    use super::bpe::Bpe;
     #[pymodule_export]
     use super::counts::{Counter, Counts};
+    #[pymodule_export]
+    use super::encode_stream::EncodeStream;
     #[pymodule_export]
     use super::source::{Documents, Reader, Source};
     #[pymodule_export]
