@@ -1,4 +1,5 @@
-//! Pretokens that were encoded before, with their ids: a fixed amount of memory, no matter how much text passes.
+//! Pretokens that were encoded before, with their ids: in as much memory as they need, up to a fixed amount, no matter
+//! how much text passes.
 //!
 //! Three tables. Pretokens of up to 15 bytes and 4 ids lie two to a cache line; those of up to 31 bytes and 8 ids have
 //! a line each; longer ones, runs of spaces and dashes above all, an allocation each. A pretoken has one line where it
@@ -58,7 +59,15 @@ pub struct Cache {
     /// Bytes that long pretokens take, and how many they may: then all of them go.
     long_bytes: usize,
     long_budget: usize,
+    /// Pretokens put in since the tables had this size: when they could fill half of it, they move to larger ones.
+    inserted: usize,
+    /// The size now, and the largest there may be.
+    bytes: usize,
+    budget: usize,
 }
+
+/// How much larger the next size is.
+const GROWTH: usize = 4;
 
 struct Long {
     pretoken: Box<[u8]>,
@@ -69,8 +78,17 @@ const NO_LINE: ShortLine = ShortLine([Short { key: 0, ids: [0; SHORT_IDS] }; 2])
 const NO_MEDIUM: Medium = Medium { key: [0; 2], ids: [0; MEDIUM_IDS] };
 
 impl Cache {
-    /// At most `bytes` of memory, one line of each table at least: half of it for short pretokens.
-    pub fn new(bytes: usize) -> Self {
+    /// At most `budget` bytes of memory, one line of each table at least; room for so many short pretokens at first.
+    pub fn new(budget: usize, pretokens: usize) -> Self {
+        Self::of_size(
+            pretokens.saturating_mul(size_of::<Short>() * 4).clamp(1 << 16, budget.max(1 << 16)),
+            budget,
+        )
+    }
+
+    /// Half of it for short pretokens.
+    fn of_size(bytes: usize, budget: usize) -> Self {
+        let bytes = bytes.min(budget);
         let lines = |bytes: usize, line: usize| 1usize << (bytes / line).max(1).ilog2().min(31);
         Cache {
             short: filled(lines(bytes / 2, 64), NO_LINE),
@@ -78,7 +96,40 @@ impl Cache {
             long: (0..lines(bytes / 4, 1024)).map(|_| None).collect(),
             long_bytes: 0,
             long_budget: bytes / 4,
+            inserted: 0,
+            bytes,
+            budget,
         }
+    }
+
+    /// What is in now was expected: crowding counts from here.
+    pub fn settle(&mut self) {
+        self.inserted = 0;
+    }
+
+    /// Whether larger tables would forget less.
+    #[inline(always)]
+    pub fn is_crowded(&self) -> bool {
+        self.inserted > self.short.len() && self.bytes < self.budget
+    }
+
+    /// Move to larger tables. Probes made before mean nothing afterwards.
+    #[cold]
+    pub fn grow(&mut self) {
+        let larger = Self::of_size(self.bytes.saturating_mul(GROWTH), self.budget);
+        let old = std::mem::replace(self, larger);
+        for entry in old.short.iter().flat_map(|line| line.0.iter().rev()).filter(|entry| entry.key != 0) {
+            let probe = self.probe_key(entry.key);
+            self.put_short(probe, entry.ids);
+        }
+        for entry in old.medium.iter().filter(|entry| entry.key != NO_MEDIUM.key) {
+            let line = slot(hash_medium(entry.key), self.medium.len());
+            self.medium[line] = *entry;
+        }
+        for long in old.long.iter().flatten() {
+            self.insert_long(&long.pretoken, &long.ids);
+        }
+        self.inserted = 0;
     }
 
     pub fn memory(&self) -> usize {
@@ -170,6 +221,7 @@ impl Cache {
         if end - start <= MEDIUM_MAX && ids.len() <= MEDIUM_IDS {
             let key = piece_key(text, start, end - start);
             let line = slot(hash_medium(key), self.medium.len());
+            self.inserted += 1;
             self.medium[line] = Medium { key, ids: packed(ids) };
         }
     }
@@ -202,6 +254,7 @@ impl Cache {
 
     #[inline]
     fn put_short(&mut self, probe: Probe, ids: [u32; SHORT_IDS]) {
+        self.inserted += 1;
         let line = &mut self.short[probe.line as usize].0;
         if line[0].key != probe.key {
             line[1] = line[0];
@@ -221,6 +274,7 @@ impl Cache {
             }
             let key = medium_key(pretoken, 0, pretoken.len());
             let line = slot(hash_medium(key), self.medium.len());
+            self.inserted += 1;
             self.medium[line] = Medium { key, ids: packed(ids) };
         } else if pretoken.len() > MEDIUM_MAX {
             self.insert_long(pretoken, ids);

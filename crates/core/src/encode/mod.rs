@@ -279,7 +279,7 @@ impl Bpe {
         // A fork while another thread held the lock leaves it locked for ever: then a new one does.
         let kept = self.idle.try_lock().ok().and_then(|mut idle| idle.pop());
         kept.unwrap_or_else(|| {
-            let mut cache = Cache::new(self.cache_bytes);
+            let mut cache = Cache::new(self.cache_bytes, self.vocab.size());
             self.seed(&mut cache);
             Box::new(Scratch {
                 cache,
@@ -308,6 +308,7 @@ impl Bpe {
                 cache.insert(token, &[id]);
             }
         }
+        cache.settle();
     }
 
     fn keep_scratch(&self, mut scratch: Box<Scratch>) {
@@ -362,6 +363,9 @@ impl<O: Output> EncodeSink<'_, O> {
             }
         }
         self.scratch.num_waiting = 0;
+        if self.scratch.cache.is_crowded() {
+            self.scratch.cache.grow();
+        }
     }
 
     #[inline(never)]
@@ -519,7 +523,7 @@ mod tests {
                 merges.swap(a, b);
             }
             let vocab = Arc::new(Vocab::new(tokens, merges.clone(), &HashMap::new(), false).unwrap());
-            for cache_bytes in [0, 1 << 12, 1 << 20] {
+            for cache_bytes in [0, 1 << 12, 1 << 17, 1 << 22] {
                 let bpe = Bpe::new(vocab.clone(), &splitter, false, cache_bytes).unwrap();
                 for text in texts.iter().chain(&texts) {
                     let mut ids: Vec<u32> = Vec::new();
