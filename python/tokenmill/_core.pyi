@@ -427,11 +427,6 @@ class Bpe:
     def char_offsets(self, text: str | bytes, ids: Buffer | Sequence[int]) -> Array:
         """2n int64: first character each token has a part of, and one after the last. `text` is what `ids` spell."""
 
-    def char_offset_pairs(
-        self, text: str | bytes, ids: Buffer | Sequence[int], *, trim: bool = False
-    ) -> list[tuple[int, int]]:
-        """The same as pairs; with `trim` without the spaces at both ends of a token, as Hugging Face does."""
-
     def memory(self) -> dict[str, int]:
         """Bytes held: vocab, merges, cache (of every thread that is not at work), decoder."""
 

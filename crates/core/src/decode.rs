@@ -161,9 +161,8 @@ impl Decoder {
         Ok(offsets)
     }
 
-    /// The characters each token has a part of, as first and one after last, in the `text` that `ids` spell. With
-    /// `trim` without the spaces at both ends of a token.
-    pub fn char_offsets<I: AsId>(&self, text: &[u8], ids: &[I], trim: bool) -> Result<Vec<i64>> {
+    /// The characters each token has a part of, as first and one after last, in the `text` that `ids` spell.
+    pub fn char_offsets<I: AsId>(&self, text: &[u8], ids: &[I]) -> Result<Vec<i64>> {
         let mut offsets = Vec::with_capacity(ids.len() * 2);
         let starts_char = |at: usize| text.get(at).is_none_or(|&byte| byte as i8 >= -0x40);
         let (mut at, mut chars) = (0usize, 0i64); // characters that start before `at`
@@ -178,15 +177,7 @@ impl Decoder {
             }
             let first = if starts_char(at) { chars } else { (chars - 1).max(0) };
             chars += token.iter().filter(|&&byte| byte as i8 >= -0x40).count() as i64;
-            let mut last = chars.max(first);
-            let mut first = first;
-            if trim {
-                let leading = token.iter().take_while(|&&byte| byte == b' ').count() as i64;
-                let trailing = token.iter().rev().take_while(|&&byte| byte == b' ').count() as i64;
-                first = (first + leading).min(last);
-                last = if last >= trailing { (last - trailing).max(first) } else { last };
-            }
-            offsets.extend([first, last]);
+            offsets.extend([first, chars.max(first)]);
             at = end;
         }
         if at != text.len() {

@@ -80,8 +80,9 @@ impl Array {
         let (address, item_size, format) = array.layout();
         let wanted = |flag: c_int| flags & flag == flag;
         // SAFETY: `view` is not null and ours to fill. The numbers, their length and the format outlive it, because
-        // the view holds a reference to `slf`, which never moves or drops them. Rust never reads them again, so
-        // whoever writes through the view disturbs nobody.
+        // the view holds a reference to `slf`, which never moves or drops them. Rust reads them
+        // again only as ids to decode, each checked when it is read, so whoever writes through the view can at worst get
+        // other tokens.
         unsafe {
             (*view).buf = address.cast_mut();
             (*view).len = array.len * item_size;

@@ -281,21 +281,8 @@ impl Bpe {
 
     fn char_offsets(&self, text: &Bound<'_, PyAny>, ids: &Bound<'_, PyAny>) -> PyResult<Array> {
         let text = TextArg::required(text)?;
-        let offsets = with_ids(ids, CharOffsets(self.core.decoder(), text.bytes()?, false))?;
+        let offsets = with_ids(ids, CharOffsets(self.core.decoder(), text.bytes()?))?;
         Ok(offsets.into_python(ids.py())?.into())
-    }
-
-    #[pyo3(signature = (text, ids, *, trim = false))]
-    fn char_offset_pairs(
-        &self,
-        text: &Bound<'_, PyAny>,
-        ids: &Bound<'_, PyAny>,
-        trim: bool,
-    ) -> PyResult<Vec<(i64, i64)>> {
-        let text = TextArg::required(text)?;
-        let offsets = with_ids(ids, CharOffsets(self.core.decoder(), text.bytes()?, trim))?;
-        let offsets = offsets.into_python(ids.py())?;
-        Ok(offsets.chunks_exact(2).map(|two| (two[0], two[1])).collect())
     }
 
     fn memory(&self) -> BTreeMap<&'static str, usize> {

@@ -110,13 +110,13 @@ impl WithIds for ByteOffsets<'_> {
     }
 }
 
-/// In this text, and whether spaces at the ends of a token are left out.
-pub struct CharOffsets<'a>(pub &'a Decoder, pub &'a [u8], pub bool);
+/// In this text.
+pub struct CharOffsets<'a>(pub &'a Decoder, pub &'a [u8]);
 
 impl WithIds for CharOffsets<'_> {
     type Out = Result<Vec<i64>>;
     fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
-        self.0.char_offsets(self.1, ids, self.2)
+        self.0.char_offsets(self.1, ids)
     }
 }
 
