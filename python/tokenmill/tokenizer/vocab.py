@@ -212,6 +212,7 @@ def _place_special_tokens(
         )
     placed: dict[str, int] = {}
     id_of = {spelling: token_id for token_id, spelling in token_of.items()}
+    next_id: int | None = None
     for token in special_tokens:
         if not token:
             raise origin.error(f"{origin.special_tokens}a special token is the empty string")
@@ -223,7 +224,8 @@ def _place_special_tokens(
         elif spelling in id_of:
             token_id = id_of[spelling]
         else:
-            token_id = max(token_of, default=-1) + 1
+            token_id = max(token_of, default=-1) + 1 if next_id is None else next_id
+            next_id = token_id + 1
         if (token_of.get(token_id) or spelling) != spelling:
             raise origin.error(
                 f"{origin.special_tokens}special token `{token}` has id {token_id}, "

@@ -36,6 +36,15 @@ def test_special_tokens_by_id_may_fill_the_end() -> None:
     assert list(vocab.special_tokens.items()) == [("<s>", 256), ("<t>", 257)]
 
 
+def test_tens_of_thousands_of_special_tokens() -> None:
+    # Takes half a minute if each of them looks at all ids before it.
+    names = [f"<|{number}|>" for number in range(50_000)]
+    vocab = vocab_from_bytes(BYTES | {256: b"<|7|>"}, [], names, "gpt2")
+    assert vocab.special_tokens["<|7|>"] == 256
+    others = [name for name in names if name != "<|7|>"]
+    assert [vocab.special_tokens[name] for name in others] == list(range(257, 257 + len(others)))
+
+
 @pytest.mark.parametrize(
     ("vocab", "merges", "special_tokens", "message"),
     [
