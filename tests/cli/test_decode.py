@@ -1,5 +1,6 @@
 """`tokenmill decode`: the exact bytes of ids from every kind of file, and what is wrong with the others."""
 
+import base64
 import io
 import json
 import subprocess
@@ -168,6 +169,27 @@ def test_out_and_report(tok: Path, tmp_path: Path) -> None:
     misused = run(tmp_path / "ids.txt", "--tokenizer", tok, "--json")
     assert misused.exit_code == 2
     assert "pass `--out`" in misused.stderr
+
+
+def test_a_bare_file_of_ranks(tmp_path: Path) -> None:
+    ranks = [*BYTES.values(), b"th", b"the"]
+    lines = (f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(ranks))
+    file = tmp_path / "bare.tiktoken"
+    file.write_text("".join(lines))
+    given = ["-", "--tokenizer", file, "--pattern", "gpt4"]
+    assert decoded(*given, stdin=b"257 32 257") == b"the the"
+    assert decoded(*given, "--special", "<|end|>", stdin=b"257 258") == b"the<|end|>"
+    specials = ["--special", "<|a|>=300", "--special", "<|b|>=299"]
+    assert decoded(*given, *specials, stdin=b"300 299") == b"<|a|><|b|>"
+    refused = run("-", "--tokenizer", file, stdin=b"257")
+    assert refused.exit_code == 1
+    assert "`--pattern`" in refused.stderr
+
+
+def test_a_tokenizer_that_says_it_all_takes_no_more(tok: Path) -> None:
+    refused = run("-", "--tokenizer", tok, "--pattern", "gpt4", stdin=b"257")
+    assert refused.exit_code == 1
+    assert "`pattern`" in refused.stderr
 
 
 def test_an_unknown_id_is_named_with_its_position(tok: Path, tmp_path: Path) -> None:

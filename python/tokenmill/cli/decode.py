@@ -9,6 +9,7 @@ import typer
 
 from tokenmill.cli import options as flags
 from tokenmill.cli.console import answering_errors, line, print_json, set_up_logging
+from tokenmill.cli.convert import special_tokens
 
 
 @answering_errors
@@ -17,6 +18,20 @@ def decode(
     tokenizer: Annotated[
         Path, typer.Option("--tokenizer", metavar="DIR", help="The tokenizer the ids are of.")
     ],
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--pattern", metavar="NAME|REGEX", help="Split pattern of a tokenizer that has none."
+        ),
+    ] = None,
+    special: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--special",
+            metavar="TEXT[=ID]",
+            help="Special token of a tokenizer that has none; repeat for more.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Where the text goes. [default: stdout]"),
@@ -53,7 +68,10 @@ def decode(
     set_up_logging(verbose)
     if json and out is None:
         raise typer.BadParameter("`--json` prints to stdout, where the text goes: pass `--out`")
-    bpe = build_bpe(read_tokenizer(local_path(tokenizer)))
+    vocab = read_tokenizer(
+        local_path(tokenizer), pattern=pattern, special_tokens=special_tokens(special)
+    )
+    bpe = build_bpe(vocab)
     ids = (
         ids_of_text(sys.stdin.buffer, "stdin")
         if path == "-"
