@@ -1,7 +1,7 @@
 """Types of the compiled module, and of nothing else. Private: the classes people see wrap these."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Literal, Protocol, final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, final
 
 from typing_extensions import Buffer
 
@@ -14,6 +14,7 @@ __all__ = [
     "Counts",
     "Documents",
     "EncodeStream",
+    "LenientDecoder",
     "Merges",
     "Reader",
     "Source",
@@ -60,6 +61,10 @@ class Splitter:
     def special_tokens(self) -> list[str]: ...
     def split(self, text: str | bytes) -> list[bytes]:
         """The pretokens of `text` in order, special tokens left out; bytes need not be UTF-8."""
+
+    def covers(self, text: str | bytes) -> bool:
+        """Whether all of `text` but special tokens is in matches of the pattern. What is between two matches is a
+        pretoken, too, so `split` does not tell."""
 
 @final
 class Source:
@@ -421,14 +426,55 @@ class Bpe:
     ) -> list[str] | list[bytes]:
         """The texts of a batch as `encode_batch` gives it; as bytes when `errors` is None."""
 
+    def decode_each(self, batch: Iterable[Buffer | Sequence[int]], errors: str | None) -> list[Any]:
+        """`decode` of each sequence of ids; `decode_bytes` when `errors` is None."""
+
+    def decode_with_starts(self, ids: Buffer | Sequence[int]) -> tuple[str, list[int]]:
+        """The text, and the first character each token has a part of. UnicodeDecodeError if it is not UTF-8."""
+
+    def tokens(self, ids: Buffer | Sequence[int]) -> list[bytes]:
+        """The bytes of each id."""
+
     def byte_offsets(self, ids: Buffer | Sequence[int]) -> Array:
         """n+1 int64: where each token starts in the bytes they all spell, and the end."""
 
     def char_offsets(self, text: str | bytes, ids: Buffer | Sequence[int]) -> Array:
         """2n int64: first character each token has a part of, and one after the last. `text` is what `ids` spell."""
 
+    def offset_pairs(
+        self,
+        offsets: Buffer,
+        ids: Buffer | Sequence[int],
+        start: int,
+        stop: int,
+        trims: Sequence[tuple[bool, int]],
+        special_spaces: Mapping[int, tuple[int, int]],
+    ) -> list[tuple[int, int]]:
+        """The numbers of `char_offsets` in pairs, for tokens `start` to `stop` of all `ids`. Each of `trims` leaves
+        out the spaces at both ends of tokens; if its first part is true, a single one in front stays for tokens at
+        character 0 and for the token at the place that its second part gives. `special_spaces` has the number of
+        those of special tokens that have some."""
+
+    def word_numbers(self, splitter: Splitter, ids: Buffer | Sequence[int]) -> list[int]:
+        """The pretoken each token is part of, counted from 0. A special token counts as one, and what is between
+        two of them is split on its own."""
+
     def memory(self) -> dict[str, int]:
         """Bytes held: vocab, merges, cache (of every thread that is not at work), decoder."""
+
+@final
+class LenientDecoder:
+    """Ids to text, where ids without a token spell nothing. Frozen."""
+
+    def __new__(cls, tokens: Sequence[bytes]) -> LenientDecoder:
+        """`tokens` by id, b"" for an id to be left out."""
+
+    def decode(self, ids: Buffer | Sequence[int], errors: str = "replace") -> str:
+        """VocabError for a number that is not between 0 and 2**32 - 1."""
+
+    def decode_each(
+        self, batch: Iterable[Buffer | Sequence[int]], errors: str = "replace"
+    ) -> list[str]: ...
 
 @final
 class EncodeStream:

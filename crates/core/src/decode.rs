@@ -19,6 +19,8 @@ pub struct Decoder {
     /// The last byte of every record, close together: what measuring needs.
     lens: Vec<u8>,
     long: Vec<u8>,
+    /// Whether ids without a token spell nothing, or are an error.
+    skips_unknown: bool,
 }
 
 /// A token id as somebody keeps it; what does not fit 32 bits is no id.
@@ -44,26 +46,33 @@ as_id!(u8, i8, u16, i16, u32, i32, u64, i64);
 
 impl Decoder {
     pub fn new(vocab: &Vocab) -> Self {
-        let mut decoder =
-            Decoder { records: Vec::with_capacity(vocab.size()), lens: Vec::new(), long: Vec::new() };
-        for id in 0..vocab.size() as u32 {
-            let token = vocab.token(id);
+        Decoder::with_tokens((0..vocab.size() as u32).map(|id| vocab.token(id)), false)
+    }
+
+    /// Tokens by id; ids that have none, or an empty one, are left out of what is decoded.
+    pub fn skipping_unknown<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Self {
+        Decoder::with_tokens(tokens, true)
+    }
+
+    fn with_tokens<'a>(tokens: impl Iterator<Item = &'a [u8]>, skips_unknown: bool) -> Self {
+        let (mut records, mut long) = (Vec::with_capacity(tokens.size_hint().0), Vec::new());
+        for token in tokens {
             let mut record = [0; 16];
-            if token.is_empty() {
+            if token.is_empty() && !skips_unknown {
                 record[15] = UNKNOWN;
             } else if token.len() <= INLINE {
                 record[..token.len()].copy_from_slice(token);
                 record[15] = token.len() as u8;
             } else {
-                record[..4].copy_from_slice(&(decoder.long.len() as u32).to_le_bytes());
+                record[..4].copy_from_slice(&(long.len() as u32).to_le_bytes());
                 record[4..8].copy_from_slice(&(token.len() as u32).to_le_bytes());
                 record[15] = IS_LONG;
-                decoder.long.extend_from_slice(token);
+                long.extend_from_slice(token);
             }
-            decoder.records.push(record);
+            records.push(record);
         }
-        decoder.lens = decoder.records.iter().map(|record| record[15]).collect();
-        decoder
+        let lens = records.iter().map(|record| record[15]).collect();
+        Decoder { records, lens, long, skips_unknown }
     }
 
     pub fn memory(&self) -> usize {
@@ -85,32 +94,53 @@ impl Decoder {
         &self.long[number(0)..number(0) + number(4)]
     }
 
+    /// The bytes of an id as somebody keeps it.
+    fn token_of<I: AsId>(&self, id: I) -> Result<&[u8]> {
+        match id.as_id() {
+            Some(number) => match self.token(number) {
+                Some(token) => Ok(token),
+                None if self.skips_unknown => Ok(&[]),
+                None => Err(self.unknown(id)),
+            },
+            None => Err(self.unknown(id)),
+        }
+    }
+
     /// Append the bytes of `ids` to `out`. An unknown id is an error, and what came before it is in `out`.
     pub fn decode<I: AsId>(&self, ids: &[I], out: &mut Vec<u8>) -> Result<()> {
         for stride in ids.chunks(STRIDE) {
-            out.reserve(stride.len() * 16);
-            for &id in stride {
-                let record = id.as_id().and_then(|id| self.records.get(id as usize));
-                let Some(record) = record else { return Err(self.unknown(id)) };
-                let len = record[15];
-                if len <= INLINE as u8 {
-                    let at = out.len();
-                    debug_assert!(out.capacity() - at >= 16);
-                    // SAFETY: sixteen bytes were reserved for each id of the stride, again after each long token, and
-                    // an inline token takes at most fifteen of them.
-                    unsafe {
-                        out.as_mut_ptr().add(at).cast::<[u8; 16]>().write_unaligned(*record);
-                        out.set_len(at + len as usize);
-                    }
-                } else if len == IS_LONG {
-                    out.extend_from_slice(self.long_token(record));
-                    out.reserve(STRIDE * 16);
-                } else {
-                    return Err(self.unknown(id));
-                }
+            let mut rest = stride;
+            while let Some((&id, after)) = self.decode_inline(rest, out).split_first() {
+                out.extend_from_slice(self.token_of(id)?);
+                rest = after;
             }
         }
         Ok(())
+    }
+
+    /// Append the first of `ids` as long as they are those of short tokens, and give back the others.
+    fn decode_inline<'a, I: AsId>(&self, ids: &'a [I], out: &mut Vec<u8>) -> &'a [I] {
+        out.reserve(ids.len() * 16);
+        let mut done = 0;
+        // SAFETY: sixteen bytes are reserved for each id and `at` moves on by at most fifteen for each, so all writes lie
+        // in what is reserved; what is between the start and `at` has been written.
+        unsafe {
+            let start = out.as_mut_ptr().add(out.len());
+            // The length is set once: in memory, each token would wait for that of the one before.
+            let mut at = start;
+            for &id in ids {
+                let Some(record) = id.as_id().and_then(|id| self.records.get(id as usize)) else { break };
+                let len = record[15];
+                if len > INLINE as u8 {
+                    break;
+                }
+                at.cast::<[u8; 16]>().write_unaligned(*record);
+                at = at.add(usize::from(len));
+                done += 1;
+            }
+            out.set_len(out.len() + at.offset_from(start) as usize);
+        }
+        &ids[done..]
     }
 
     /// How many bytes `ids` spell.
@@ -120,7 +150,7 @@ impl Decoder {
             let len = id.as_id().and_then(|id| self.lens.get(id as usize));
             bytes += match len {
                 Some(&len) if len <= INLINE as u8 => usize::from(len),
-                _ => id.as_id().and_then(|id| self.token(id)).ok_or_else(|| self.unknown(id))?.len(),
+                _ => self.token_of(id)?.len(),
             };
         }
         Ok(bytes)
@@ -132,14 +162,15 @@ impl Decoder {
         let mut at = 0;
         for &id in ids {
             let record = id.as_id().and_then(|id| self.records.get(id as usize));
-            let Some(record) = record else { return Err(self.unknown(id)) };
-            let len = record[15];
-            if len <= INLINE as u8 && out.len() - at >= 16 {
+            if let Some(record) = record
+                && record[15] <= INLINE as u8
+                && out.len() - at >= 16
+            {
                 // SAFETY: there are sixteen bytes from `at` to the end of `out`, and any bytes may be written there.
                 unsafe { out.as_mut_ptr().add(at).cast::<[u8; 16]>().write_unaligned(*record) };
-                at += usize::from(len);
+                at += usize::from(record[15]);
             } else {
-                let token = id.as_id().and_then(|id| self.token(id)).ok_or_else(|| self.unknown(id))?;
+                let token = self.token_of(id)?;
                 let room = out.get_mut(at..at + token.len()).ok_or_else(changed)?;
                 room.iter_mut().zip(token).for_each(|(to, &byte)| _ = to.write(byte));
                 at += token.len();
@@ -154,7 +185,7 @@ impl Decoder {
         let mut at = 0;
         offsets.push(0);
         for &id in ids {
-            let token = id.as_id().and_then(|id| self.token(id)).ok_or_else(|| self.unknown(id))?;
+            let token = self.token_of(id)?;
             at += token.len() as i64;
             offsets.push(at);
         }
@@ -164,10 +195,10 @@ impl Decoder {
     /// The characters each token has a part of, as first and one after last, in the `text` that `ids` spell.
     pub fn char_offsets<I: AsId>(&self, text: &[u8], ids: &[I]) -> Result<Vec<i64>> {
         let mut offsets = Vec::with_capacity(ids.len() * 2);
-        let starts_char = |at: usize| text.get(at).is_none_or(|&byte| byte as i8 >= -0x40);
+        let starts_char = |at: usize| text.get(at).is_none_or(|&byte| !is_inner(byte));
         let (mut at, mut chars) = (0usize, 0i64); // characters that start before `at`
         for &id in ids {
-            let token = id.as_id().and_then(|id| self.token(id)).ok_or_else(|| self.unknown(id))?;
+            let token = self.token_of(id)?;
             let end = at + token.len();
             if text.get(at..end) != Some(token) {
                 return Err(Error::config(format!(
@@ -176,7 +207,7 @@ impl Decoder {
                 )));
             }
             let first = if starts_char(at) { chars } else { (chars - 1).max(0) };
-            chars += token.iter().filter(|&&byte| byte as i8 >= -0x40).count() as i64;
+            chars += token.iter().filter(|&&byte| !is_inner(byte)).count() as i64;
             offsets.extend([first, chars.max(first)]);
             at = end;
         }
@@ -184,6 +215,26 @@ impl Decoder {
             return Err(Error::config(format!("the ids spell {at} bytes, the text has {}", text.len())));
         }
         Ok(offsets)
+    }
+
+    /// The first character each token has a part of, in the text that `ids` spell if that is UTF-8.
+    pub fn char_starts<I: AsId>(&self, ids: &[I]) -> Result<Vec<u32>> {
+        let mut starts = Vec::with_capacity(ids.len());
+        let mut chars = 0u32; // characters that start before the token
+        for &id in ids {
+            let token = self.token_of(id)?;
+            let begins_inside = token.first().is_some_and(|&byte| is_inner(byte));
+            starts.push(chars.saturating_sub(u32::from(begins_inside)));
+            chars += token.iter().filter(|&&byte| !is_inner(byte)).count() as u32;
+        }
+        Ok(starts)
+    }
+
+    /// How many bytes of a token are spaces, at its start and at its end.
+    pub fn outer_spaces(&self, id: u32) -> (usize, usize) {
+        let token = self.token(id).unwrap_or_default();
+        let count = |bytes: &mut dyn Iterator<Item = &u8>| bytes.take_while(|&&byte| byte == b' ').count();
+        (count(&mut token.iter()), count(&mut token.iter().rev()))
     }
 
     fn unknown<I: AsId>(&self, id: I) -> Error {
@@ -194,6 +245,11 @@ impl Decoder {
         let last = size.saturating_sub(1);
         Error::vocab(format!("token id {} is not in the vocab, ids run from 0 to {last}", id.show()))
     }
+}
+
+/// Whether a byte of UTF-8 goes on with a character that began before it.
+fn is_inner(byte: u8) -> bool {
+    (byte as i8) < -0x40
 }
 
 fn changed() -> Error {

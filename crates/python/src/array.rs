@@ -6,11 +6,12 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyList, PyString, PyTuple};
 use tokenmill_core::Error;
 use tokenmill_core::decode::AsId;
 
 use crate::errors::IntoPython;
+use crate::int_lists::small_ints;
 
 /// One array of numbers, of one type.
 enum Numbers {
@@ -114,7 +115,7 @@ pub trait WithIds {
 
 /// Call `work` with the ids in `object`: a list or other sequence of whole numbers, or an array of any integer type.
 pub fn with_ids<W: WithIds>(object: &Bound<'_, PyAny>, work: W) -> PyResult<W::Out> {
-    if object.is_instance_of::<PyList>() {
+    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
         return sequence(object, work);
     }
     if let Ok(array) = object.cast::<Array>() {
@@ -160,10 +161,16 @@ fn sequence<W: WithIds>(object: &Bound<'_, PyAny>, work: W) -> PyResult<W::Out> 
     if object.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err("expected token ids, found text"));
     }
-    if let Ok(list) = object.cast::<PyList>()
-        && let Some(ids) = numbers_of(list)
-    {
-        return Ok(work.with(&ids));
+    if let Ok(tuple) = object.cast::<PyTuple>() {
+        return sequence(tuple.to_list().as_any(), work);
+    }
+    if let Ok(list) = object.cast::<PyList>() {
+        if let Some(ids) = small_ints(list) {
+            return Ok(work.with(&ids));
+        }
+        if let Some(ids) = numbers_of(list) {
+            return Ok(work.with(&ids));
+        }
     }
     Ok(work.with(&one_by_one(object)?))
 }

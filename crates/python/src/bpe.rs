@@ -1,24 +1,29 @@
 //! `Bpe`: text to token ids and back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyString};
 use tokenmill_core::Error;
 use tokenmill_core::count::Watch;
 use tokenmill_core::encode::{self, Batch, DEFAULT_CACHE_BYTES, Named, Rules};
 
 use crate::array::{Array, with_ids};
 use crate::buffers::TextArg;
-use crate::decoding::{ByteOffsets, CharOffsets, Collect, Decode, DecodeBytes, DecodeRows, text_of};
+use crate::decoding::{
+    ByteOffsets, CharOffsets, Collect, DecodeBytes, DecodeRows, DecodeText, DecodeWithStarts, TokenList,
+    decode_each,
+};
 use crate::detached::{MOMENT, attentive};
 use crate::encode_stream::EncodeStream;
 use crate::errors::IntoPython;
+use crate::numbers::Numbers;
+use crate::offset_pairs::{OffsetPairs, Trims};
 use crate::splitter::Splitter;
 use crate::texts::{ArrowArray, Column, borrowed};
 use crate::vocab::Vocab;
+use crate::word_numbers::WordNumbers;
 
 /// Texts up to this many bytes are encoded before a signal could be noticed, and with the GIL held: letting it go and
 /// taking it back costs more than they do.
@@ -32,8 +37,9 @@ pub struct Bpe {
     /// All of them allowed.
     free: Rules,
     ordinary: Rules,
-    /// Every id as a Python number, made once: a list of ids then only counts references.
-    numbers: OnceLock<Vec<Py<PyInt>>>,
+    numbers: Numbers,
+    /// The bytes of each id, made when first asked for.
+    tokens: OnceLock<Vec<Py<PyBytes>>>,
 }
 
 /// The rules of one call, borrowed where they are the usual ones.
@@ -68,7 +74,8 @@ impl Bpe {
         let strict = core.rules(Named::These(&[]), Named::All).into_python(py)?;
         let free = core.rules(Named::All, Named::These(&[])).into_python(py)?;
         let ordinary = Rules::ordinary();
-        Ok(Bpe { core: Arc::new(core), strict, free, ordinary, numbers: OnceLock::new() })
+        let numbers = Numbers::below(core.vocab().size());
+        Ok(Bpe { core: Arc::new(core), strict, free, ordinary, numbers, tokens: OnceLock::new() })
     }
 
     #[getter]
@@ -93,7 +100,7 @@ impl Bpe {
             let work = |watch: &Watch| self.core.encode(bytes, &rules, &mut ids, watch);
             attentive(py, bytes.len() <= MOMENT, work)?;
         }
-        self.list(py, &ids)
+        self.numbers.list(py, &ids)
     }
 
     #[pyo3(signature = (text, allowed_special, disallowed_special, threads = 1))]
@@ -151,7 +158,7 @@ impl Bpe {
         let lists = PyList::empty(py);
         let mut start = 0;
         for &end in &batch.ends {
-            lists.append(self.list(py, &batch.ids[start..end])?)?;
+            lists.append(self.numbers.list(py, &batch.ids[start..end])?)?;
             start = end;
         }
         Ok(lists)
@@ -257,9 +264,7 @@ impl Bpe {
 
     #[pyo3(signature = (ids, errors = "replace"))]
     fn decode<'py>(&self, ids: &Bound<'py, PyAny>, errors: &str) -> PyResult<Bound<'py, PyString>> {
-        let py = ids.py();
-        let bytes = with_ids(ids, Decode { py, decoder: self.core.decoder() })?.into_python(py)?;
-        text_of(py, &bytes, errors)
+        with_ids(ids, DecodeText { py: ids.py(), decoder: self.core.decoder(), errors })?
     }
 
     fn decode_batch<'py>(
@@ -274,6 +279,34 @@ impl Bpe {
         with_ids(ids, work)?
     }
 
+    fn decode_each<'py>(
+        &self,
+        batch: &Bound<'py, PyAny>,
+        errors: Option<&str>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        decode_each(batch, self.core.decoder(), errors)
+    }
+
+    fn decode_with_starts<'py>(
+        &self,
+        ids: &Bound<'py, PyAny>,
+    ) -> PyResult<(Bound<'py, PyString>, Bound<'py, PyList>)> {
+        let (py, decoder) = (ids.py(), self.core.decoder());
+        let (text, starts) = with_ids(ids, DecodeWithStarts { py, decoder })??;
+        Ok((text, self.numbers.list(py, &starts)?))
+    }
+
+    fn tokens<'py>(&self, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let py = ids.py();
+        let decoder = self.core.decoder();
+        let tokens = self.tokens.get_or_init(|| {
+            let size = self.core.vocab().size() as u32;
+            let token = |id| PyBytes::new(py, decoder.token(id).unwrap_or_default()).unbind();
+            (0..size).map(token).collect()
+        });
+        with_ids(ids, TokenList { py, decoder, tokens })?
+    }
+
     fn byte_offsets(&self, ids: &Bound<'_, PyAny>) -> PyResult<Array> {
         let offsets = with_ids(ids, ByteOffsets(self.core.decoder()))?;
         Ok(offsets.into_python(ids.py())?.into())
@@ -283,6 +316,33 @@ impl Bpe {
         let text = TextArg::required(text)?;
         let offsets = with_ids(ids, CharOffsets(self.core.decoder(), text.bytes()?))?;
         Ok(offsets.into_python(ids.py())?.into())
+    }
+
+    /// The array of `char_offsets` as pairs: those of tokens `start` to `stop`.
+    #[pyo3(signature = (offsets, ids, start, stop, trims, special_spaces))]
+    fn offset_pairs<'py>(
+        &self,
+        offsets: &Bound<'py, PyAny>,
+        ids: &Bound<'py, PyAny>,
+        start: usize,
+        stop: usize,
+        trims: Vec<(bool, i64)>,
+        special_spaces: HashMap<u32, (i64, i64)>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let trims = Trims { trims, special_spaces, decoder: self.core.decoder() };
+        let ids = if trims.is_empty() { Vec::new() } else { with_ids(ids, Collect)? };
+        with_ids(offsets, OffsetPairs { py: offsets.py(), numbers: &self.numbers, ids, start, stop, trims })?
+    }
+
+    fn word_numbers<'py>(
+        &self,
+        splitter: &Splitter,
+        ids: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = ids.py();
+        let (vocab, decoder) = (self.core.vocab(), self.core.decoder());
+        let work = WordNumbers { vocab, decoder, splitter: &splitter.0 };
+        self.numbers.list(py, &with_ids(ids, work)?.into_python(py)?)
     }
 
     fn memory(&self) -> BTreeMap<&'static str, usize> {
@@ -334,25 +394,6 @@ impl Bpe {
             ids.into()
         } else {
             ids.into_iter().map(|id| id as u16).collect::<Vec<u16>>().into()
-        }
-    }
-
-    /// A list of Python numbers.
-    fn list<'py>(&self, py: Python<'py>, ids: &[u32]) -> PyResult<Bound<'py, PyList>> {
-        let numbers = self.numbers.get_or_init(|| {
-            let size = self.core.vocab().size() as u32;
-            (0..size).map(|id| id.into_pyobject(py).expect("a number is made").unbind()).collect()
-        });
-        // SAFETY: a new list of this length is filled to its end before anyone sees it; each item is a new reference,
-        // which `PyList_SetItem` takes over. It fails for no index below the length.
-        unsafe {
-            let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(ids.len() as ffi::Py_ssize_t))?;
-            for (index, &id) in ids.iter().enumerate() {
-                let number = numbers[id as usize].as_ptr();
-                ffi::Py_INCREF(number);
-                ffi::PyList_SetItem(list.as_ptr(), index as ffi::Py_ssize_t, number);
-            }
-            Ok(list.cast_into_unchecked())
         }
     }
 }

@@ -9,34 +9,47 @@ use pyo3::types::{PyBytes, PyList, PyString};
 use tokenmill_core::Result;
 use tokenmill_core::decode::{AsId, Decoder};
 
-use crate::array::WithIds;
+use crate::array::{WithIds, with_ids};
 use crate::errors::IntoPython;
+use crate::numbers::list_of;
 
 /// So many ids are decoded before anyone could miss the GIL.
 const BLINK: usize = 1 << 12;
 
-/// Into a buffer of our own.
-pub struct Decode<'a, 'py> {
-    pub py: Python<'py>,
-    pub decoder: &'a Decoder,
+/// The bytes of `ids` in a buffer of our own.
+fn decoded<I: AsId + Sync>(py: Python<'_>, decoder: &Decoder, ids: &[I]) -> Result<Vec<u8>> {
+    if ids.len() <= BLINK {
+        // Room for more than most tokens take is nothing; to measure them first takes half as long as to decode them.
+        let mut bytes = Vec::with_capacity(ids.len() * 16);
+        decoder.decode(ids, &mut bytes)?;
+        return Ok(bytes);
+    }
+    py.detach(|| {
+        let len = decoder.num_bytes(ids)?;
+        let mut bytes = Vec::with_capacity(len);
+        decoder.write(ids, &mut bytes.spare_capacity_mut()[..len])?;
+        // SAFETY: `write` fills the whole slice it is given, or fails.
+        unsafe { bytes.set_len(len) };
+        Ok(bytes)
+    })
 }
 
-impl WithIds for Decode<'_, '_> {
-    type Out = Result<Vec<u8>>;
+/// Into a `str`.
+pub struct DecodeText<'a, 'py> {
+    pub py: Python<'py>,
+    pub decoder: &'a Decoder,
+    pub errors: &'a str,
+}
+
+impl<'py> WithIds for DecodeText<'_, 'py> {
+    type Out = PyResult<Bound<'py, PyString>>;
     fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
-        let decode = || {
-            let len = self.decoder.num_bytes(ids)?;
-            let mut bytes = Vec::with_capacity(len);
-            self.decoder.write(ids, &mut bytes.spare_capacity_mut()[..len])?;
-            // SAFETY: `write` fills the whole slice it is given, or fails.
-            unsafe { bytes.set_len(len) };
-            Ok(bytes)
-        };
-        if ids.len() <= BLINK { decode() } else { self.py.detach(decode) }
+        let bytes = decoded(self.py, self.decoder, ids).into_python(self.py)?;
+        text_of(self.py, &bytes, self.errors)
     }
 }
 
-/// Into a `bytes` object, without a copy between.
+/// Into a `bytes` object: a long one is filled in place.
 pub struct DecodeBytes<'a, 'py> {
     pub py: Python<'py>,
     pub decoder: &'a Decoder,
@@ -45,8 +58,11 @@ pub struct DecodeBytes<'a, 'py> {
 impl<'py> WithIds for DecodeBytes<'_, 'py> {
     type Out = PyResult<Bound<'py, PyBytes>>;
     fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
-        let py = self.py;
-        let len = self.decoder.num_bytes(ids).into_python(py)?;
+        let (py, decoder) = (self.py, self.decoder);
+        if ids.len() <= BLINK {
+            return Ok(PyBytes::new(py, &decoded(py, decoder, ids).into_python(py)?));
+        }
+        let len = decoder.num_bytes(ids).into_python(py)?;
         // SAFETY: a new `bytes` object of this length, which nobody else knows yet, is filled to its end before it is
         // handed out; if that fails it is dropped.
         unsafe {
@@ -54,14 +70,58 @@ impl<'py> WithIds for DecodeBytes<'_, 'py> {
             let object: Bound<'py, PyBytes> = Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked();
             let start = ffi::PyBytes_AsString(object.as_ptr()).cast::<MaybeUninit<u8>>();
             let room = std::slice::from_raw_parts_mut(start, len);
-            if ids.len() <= BLINK {
-                self.decoder.write(ids, room).into_python(py)?;
-            } else {
-                let decoder = self.decoder;
-                py.detach(|| decoder.write(ids, room)).into_python(py)?;
-            }
+            py.detach(|| decoder.write(ids, room)).into_python(py)?;
             Ok(object)
         }
+    }
+}
+
+/// Each of several sequences of ids: text by `errors`, or bytes if there are none.
+pub fn decode_each<'py>(
+    batch: &Bound<'py, PyAny>,
+    decoder: &Decoder,
+    errors: Option<&str>,
+) -> PyResult<Bound<'py, PyList>> {
+    let py = batch.py();
+    let rows = PyList::empty(py);
+    for ids in batch.try_iter()? {
+        match errors {
+            Some(errors) => rows.append(with_ids(&ids?, DecodeText { py, decoder, errors })??)?,
+            None => rows.append(with_ids(&ids?, DecodeBytes { py, decoder })??)?,
+        }
+    }
+    Ok(rows)
+}
+
+/// Into a `str` that must be UTF-8, with the first character of each token.
+pub struct DecodeWithStarts<'a, 'py> {
+    pub py: Python<'py>,
+    pub decoder: &'a Decoder,
+}
+
+impl<'py> WithIds for DecodeWithStarts<'_, 'py> {
+    type Out = PyResult<(Bound<'py, PyString>, Vec<u32>)>;
+    fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
+        let (py, decoder) = (self.py, self.decoder);
+        let text = DecodeText { py, decoder, errors: "strict" }.with(ids)?;
+        Ok((text, decoder.char_starts(ids).into_python(py)?))
+    }
+}
+
+/// Token by token, from a list of all of them.
+pub struct TokenList<'a, 'py> {
+    pub py: Python<'py>,
+    pub decoder: &'a Decoder,
+    pub tokens: &'a [Py<PyBytes>],
+}
+
+impl<'py> WithIds for TokenList<'_, 'py> {
+    type Out = PyResult<Bound<'py, PyList>>;
+    fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
+        // Finds the unknown ones.
+        self.decoder.num_bytes(ids).into_python(self.py)?;
+        let token = |&id: &I| &self.tokens[id.as_id().map_or(0, |id| id as usize)];
+        list_of(self.py, ids.iter().map(|id| token(id).as_ptr()))
     }
 }
 
@@ -126,12 +186,21 @@ pub struct Collect;
 impl WithIds for Collect {
     type Out = Vec<i64>;
     fn with<I: AsId + Sync>(self, numbers: &[I]) -> Vec<i64> {
-        numbers.iter().map(|number| number.show().parse().unwrap_or(-1)).collect()
+        let wide = |number: I| number.show().parse().unwrap_or(-1);
+        numbers.iter().map(|&number| number.as_id().map_or_else(|| wide(number), i64::from)).collect()
     }
 }
 
 pub fn text_of<'py>(py: Python<'py>, bytes: &[u8], errors: &str) -> PyResult<Bound<'py, PyString>> {
-    let errors = std::ffi::CString::new(errors)?;
+    let other;
+    let errors = match errors {
+        "replace" => c"replace",
+        "strict" => c"strict",
+        _ => {
+            other = std::ffi::CString::new(errors)?;
+            &other
+        }
+    };
     // SAFETY: pointer and length are those of `bytes`, `errors` ends with a zero, and the result is a new reference.
     unsafe {
         let len = bytes.len() as ffi::Py_ssize_t;

@@ -10,11 +10,16 @@ mod decoding;
 mod detached;
 mod encode_stream;
 mod errors;
+mod int_lists;
+mod lenient_decoder;
+mod numbers;
+mod offset_pairs;
 mod source;
 mod splitter;
 mod texts;
 mod train;
 mod vocab;
+mod word_numbers;
 
 use pyo3::prelude::*;
 
@@ -30,6 +35,8 @@ mod _core {
     use super::counts::{Counter, Counts};
     #[pymodule_export]
     use super::encode_stream::EncodeStream;
+    #[pymodule_export]
+    use super::lenient_decoder::LenientDecoder;
     #[pymodule_export]
     use super::source::{Documents, Reader, Source};
     #[pymodule_export]

@@ -49,6 +49,21 @@ impl Splitter {
         self.0.split(bytes, &mut ends).into_python(py)?;
         PyList::new(py, ends.0.iter().map(|&(start, end)| PyBytes::new(py, &bytes[start..end])))
     }
+
+    fn covers(&self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<bool> {
+        #[derive(Default)]
+        struct Gaps(bool);
+        impl pretokenize::Sink for Gaps {
+            fn pretoken(&mut self, _text: &[u8], _start: usize, _end: usize) {}
+            fn unmatched(&mut self) {
+                self.0 = true;
+            }
+        }
+        let text = TextArg::required(text)?;
+        let mut gaps = Gaps::default();
+        self.0.split(text.bytes()?, &mut gaps).into_python(py)?;
+        Ok(!gaps.0)
+    }
 }
 
 #[pyfunction]

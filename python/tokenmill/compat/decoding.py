@@ -4,10 +4,12 @@ Bytes are the core's business, except where the original surprises: it reads a t
 letters for bytes if it can, so that an added `é` decodes to the byte 0xE9.
 """
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Any, cast
 
+from tokenmill import _core
 from tokenmill.compat.lookup import Lookup
 from tokenmill.errors import VocabError
 from tokenmill.tokenizer.formats.byte_letters import from_letters
@@ -26,44 +28,63 @@ class Decoder:
 
     def decode(self, ids: Any, skip_special_tokens: bool) -> str:
         numbers = _listed(ids)
-        if skip_special_tokens and not self._special_ids.isdisjoint(numbers):
-            numbers = [number for number in numbers if number not in self._special_ids]
         if not self._byte_level:
-            return " ".join(
-                cast(str, self._lookup.letters[number]) for number in self._known(numbers)
-            )
-        if self._surprising and not self._surprising.keys().isdisjoint(numbers):
-            return self._decode_one_by_one(numbers)
+            return self._spelled(numbers, skip_special_tokens)
         try:
-            return self._lookup.bpe.decode(numbers)
+            return self._tokens(skip_special_tokens).decode(numbers)
         except VocabError:
-            return self._lookup.bpe.decode(self._known(numbers))
+            _checked(numbers)
+            raise
 
-    def _known(self, numbers: Sequence[int]) -> list[int]:
-        """Without ids that no token has. OverflowError for numbers that are no id anywhere."""
-        for number in numbers:
-            if not 0 <= number <= _MAX_ID:
-                raise OverflowError(f"token id {number} is not between 0 and {_MAX_ID}")
-        token = self._lookup.vocab.core.token
-        return [number for number in numbers if token(number) is not None]
+    def decode_each(self, batch: Any, skip_special_tokens: bool) -> list[str]:
+        rows = [_listed(ids) for ids in batch]
+        if not self._byte_level:
+            return [self._spelled(numbers, skip_special_tokens) for numbers in rows]
+        try:
+            return self._tokens(skip_special_tokens).decode_each(rows)
+        except VocabError:
+            for numbers in rows:
+                _checked(numbers)
+            raise
+
+    def _tokens(self, skip_special_tokens: bool) -> _core.LenientDecoder:
+        return self._without_special if skip_special_tokens else self._with_special
 
     @functools.cached_property
-    def _surprising(self) -> dict[int, bytes]:
-        """Special tokens that letters for bytes can spell, and that spell other bytes as such."""
-        found: dict[int, bytes] = {}
-        for token, token_id in self._lookup.vocab.special_tokens.items():
-            try:
-                data = from_letters(token)
-            except ValueError:
-                continue
-            if data != token.encode():
-                found[token_id] = data
-        return found
+    def _with_special(self) -> _core.LenientDecoder:
+        return _core.LenientDecoder(self._bytes_by_id())
 
-    def _decode_one_by_one(self, numbers: Sequence[int]) -> str:
-        token = self._lookup.vocab.core.token
-        data = [self._surprising.get(number) or token(number) for number in self._known(numbers)]
-        return b"".join(cast(list[bytes], data)).decode("utf-8", "replace")
+    @functools.cached_property
+    def _without_special(self) -> _core.LenientDecoder:
+        tokens = self._bytes_by_id()
+        for token_id in self._special_ids:
+            tokens[token_id] = b""
+        return _core.LenientDecoder(tokens)
+
+    def _bytes_by_id(self) -> list[bytes]:
+        tokens = self._lookup.vocab.core.tokens()
+        for token, token_id in self._lookup.vocab.special_tokens.items():
+            with contextlib.suppress(ValueError):
+                tokens[token_id] = from_letters(token)
+        return tokens
+
+    def _spelled(self, numbers: Sequence[int], skip_special_tokens: bool) -> str:
+        letters = self._lookup.letters
+        left_out = self._special_ids if skip_special_tokens else frozenset[int]()
+        known = [
+            letters[number] if number < len(letters) else None
+            for number in _checked(numbers)
+            if number not in left_out
+        ]
+        return " ".join(token for token in known if token is not None)
+
+
+def _checked(numbers: Sequence[int]) -> Sequence[int]:
+    """OverflowError for numbers that are no id anywhere."""
+    for number in numbers:
+        if not 0 <= number <= _MAX_ID:
+            raise OverflowError(f"token id {number} is not between 0 and {_MAX_ID}")
+    return numbers
 
 
 def _listed(ids: Any) -> Sequence[int]:

@@ -5,45 +5,46 @@ are lists: texts are short as a rule, and arrays only pay from thousands of toke
 """
 
 import functools
+from array import array
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tokenmill.compat.alignment import align_nfc
 
 if TYPE_CHECKING:
     from tokenmill import _core
-    from tokenmill.compat.lookup import Lookup
+    from tokenmill.compat.lookup import Lookup, Trim
 
-Spans = tuple[list[int], list[int]]
-"""For each token its first character, and one after its last. Pairs are made for who asks for them."""
+Pairs = list[tuple[int, int]]
+"""For each token its first character, and one after its last."""
 Words = list[int | None]
 
 
 class EncodedText:
     """One text. Its columns are never given away, as people may change what they get."""
 
-    __slots__ = ("_spans", "_text", "_words", "ids", "lookup")
+    __slots__ = ("_offsets", "_text", "_words", "ids", "lookup")
 
     def __init__(self, lookup: "Lookup", text: str, ids: list[int]) -> None:
         self.lookup = lookup
         self.ids = ids
         self._text = text
-        self._spans: Spans | None = None
+        self._offsets: _core.Array | array[int] | None = None
         self._words: Words | None = None
 
-    @property
-    def spans(self) -> Spans:
-        """In characters of the text as it was given."""
-        if self._spans is None:
-            self._spans = char_spans(self.lookup, self._text, self.ids)
-        return self._spans
+    def pairs(self, start: int, stop: int, trims: Sequence["Trim"]) -> Pairs:
+        """The characters of tokens `start` to `stop`, in the text as it was given."""
+        if self._offsets is None:
+            self._offsets = char_offsets(self.lookup, self._text, self.ids)
+        return self.lookup.pairs(self._offsets, self.ids, start, stop, trims)
 
     @property
     def words(self) -> Words:
         """The pretoken each token is part of, counted from 0; a special token is one, too."""
         if self._words is None:
-            self._words = word_numbers(self.lookup, self.ids)
+            numbers: Words = [*self.lookup.bpe.word_numbers(self.lookup.splitter, self.ids)]
+            self._words = numbers
         return self._words
 
 
@@ -58,58 +59,32 @@ class EncodedWords:
         self._texts = texts
         self._ids_by_word = ids_by_word
 
+    def pairs(self, start: int, stop: int, trims: Sequence["Trim"]) -> Pairs:
+        return self.lookup.pairs(self._offsets, self.ids, start, stop, trims)
+
     @functools.cached_property
-    def spans(self) -> Spans:
-        starts: list[int] = []
-        ends: list[int] = []
+    def _offsets(self) -> "array[int]":
+        offsets = array("q")
         for text, ids in zip(self._texts, self._ids_by_word, strict=True):
-            of_word = char_spans(self.lookup, text, ids)
-            starts += of_word[0]
-            ends += of_word[1]
-        return starts, ends
+            offsets.frombytes(memoryview(char_offsets(self.lookup, text, ids)).cast("B"))
+        return offsets
 
     @functools.cached_property
     def words(self) -> Words:
         return [number for number, ids in enumerate(self._ids_by_word) for _ in ids]
 
 
-def char_spans(lookup: "Lookup", text: str, ids: list[int]) -> Spans:
+def char_offsets(lookup: "Lookup", text: str, ids: list[int]) -> "_core.Array | array[int]":
     """The characters of `text` that each of its ids stands for."""
     if lookup.vocab.normalizer is None or lookup.bpe.decode_bytes(ids) == text.encode():
-        return _spans(lookup.bpe.char_offsets(text, ids))
+        return lookup.bpe.char_offsets(text, ids)
     aligned, places = align_nfc(text, lookup.special_regex)
     if aligned.encode() != lookup.bpe.decode_bytes(ids):
         raise NotImplementedError(
             "the text has characters that Python's Unicode tables and tokenmill's normalize "
             "differently, so offsets into it are not known"
         )
-    starts, ends = _spans(lookup.bpe.char_offsets(aligned, ids))
-    return [places[start] for start in starts], [places[end - 1] + 1 for end in ends]
-
-
-def _spans(array: "_core.Array") -> Spans:
-    numbers = memoryview(array).tolist()
-    return numbers[::2], numbers[1::2]
-
-
-def word_numbers(lookup: "Lookup", ids: list[int]) -> Words:
-    """The pretoken that each of `ids` is part of."""
-    if not ids:
-        return []
-    data = lookup.bpe.decode_bytes(ids)
-    borders = memoryview(lookup.bpe.byte_offsets(ids)).tolist()
-    # Each special token is a word, and what is between two of them is split on its own.
-    starts_of_words: set[int] = set()
-    start = 0
-    for stop in [*_places(ids, lookup.special_ids), len(ids)]:
-        pretokens = lookup.splitter.split(data[borders[start] : borders[stop]])
-        starts_of_words.update(accumulate(map(len, pretokens), initial=borders[start]))
-        start = stop + 1
-    begins_word = map(starts_of_words.__contains__, borders[1:-1])
-    return list(accumulate(begins_word, initial=0))
-
-
-def _places(ids: list[int], wanted: frozenset[int]) -> list[int]:
-    if wanted.isdisjoint(ids):
-        return []
-    return [place for place, token_id in enumerate(ids) if token_id in wanted]
+    numbers = memoryview(lookup.bpe.char_offsets(aligned, ids)).tolist()
+    starts = (places[start] for start in numbers[::2])
+    ends = (places[end - 1] + 1 for end in numbers[1::2])
+    return array("q", chain.from_iterable(zip(starts, ends, strict=True)))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
-from tokenmill.compat.encoded_text import Spans, Words
+from tokenmill.compat.encoded_text import Pairs, Words
 from tokenmill.compat.parts import Columns, ListedPart, Part, added_part
 from tokenmill.errors import ConfigError
 
@@ -20,7 +20,7 @@ _ATTRIBUTES = "ids, type_ids, tokens, offsets, attention_mask, special_tokens_ma
 class Encoding:
     """What `Tokenizer.encode` gives."""
 
-    __slots__ = ("_length", "_overflowing", "_parts", "_ranges", "_spans", "_words")
+    __slots__ = ("_length", "_overflowing", "_pairs", "_parts", "_ranges", "_words")
 
     def __init__(
         self, parts: list[Part] | None = None, ranges: dict[int, tuple[int, int]] | None = None
@@ -33,7 +33,7 @@ class Encoding:
     def _set_parts(self, parts: list[Part]) -> None:
         self._parts = parts
         self._length = sum(map(len, parts))
-        self._spans: Spans | None = None
+        self._pairs: Pairs | None = None
         self._words: Words | None = None
 
     def copy(self) -> "Encoding":
@@ -68,7 +68,7 @@ class Encoding:
     @property
     def offsets(self) -> list[tuple[int, int]]:
         """For each token, the characters of the text it comes from: (first, one after the last)."""
-        return list(zip(*self._known_spans(), strict=True))
+        return self._known_pairs().copy()
 
     @property
     def word_ids(self) -> list[int | None]:
@@ -110,12 +110,10 @@ class Encoding:
         """What truncation left out, in pieces of the allowed length."""
         return [overflow.copy() for overflow in self._overflowing]
 
-    def _known_spans(self) -> Spans:
-        if self._spans is None:
-            spans = [part.spans() for part in self._parts]
-            starts, ends = [starts for starts, _ in spans], [ends for _, ends in spans]
-            self._spans = _joined(starts), _joined(ends)
-        return self._spans
+    def _known_pairs(self) -> Pairs:
+        if self._pairs is None:
+            self._pairs = _joined([part.pairs() for part in self._parts])
+        return self._pairs
 
     def _known_words(self) -> Words:
         if self._words is None:
@@ -145,8 +143,7 @@ class Encoding:
         """The offsets of a token, None if it belongs to no sequence."""
         if self.token_to_sequence(token_index) is None or token_index >= self._length:
             return None
-        starts, ends = self._known_spans()
-        return starts[token_index], ends[token_index]
+        return self._known_pairs()[token_index]
 
     def token_to_word(self, token_index: int) -> int | None:
         """The word of a token."""
@@ -158,9 +155,10 @@ class Encoding:
         """The first token that has a part of this character."""
         first, last = self._range_of(_unsigned(sequence_index))
         position = _unsigned(char_pos)
-        starts, ends = self._known_spans()
+        pairs = self._known_pairs()
         for place in range(first, last):
-            if starts[place] <= position < ends[place]:
+            start, end = pairs[place]
+            if start <= position < end:
                 return place
         return None
 
@@ -187,8 +185,8 @@ class Encoding:
         tokens = self.word_to_tokens(word_index, sequence_index)
         if tokens is None:
             return None
-        starts, ends = self._known_spans()
-        return starts[tokens[0]], ends[tokens[1] - 1]
+        pairs = self._known_pairs()
+        return pairs[tokens[0]][0], pairs[tokens[1] - 1][1]
 
     # For post-processors
 
@@ -292,7 +290,7 @@ class Encoding:
             self._ranges[sequence] = (start + self._length, stop + self._length)
         parts = other._parts
         if growing_offsets and self._length:
-            chars = self._known_spans()[1][-1]
+            chars = self._known_pairs()[-1][1]
             parts = [part.shifted(chars) for part in parts]
         self._set_parts([*self._parts, *parts])
         self._overflowing = overflowing

@@ -5,16 +5,30 @@ A token is spelled here as Hugging Face spells it: by letters for its bytes, a s
 
 import functools
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tokenmill import _core
 from tokenmill.compat.white_space import WHITE_SPACE
 from tokenmill.tokenizer.formats.byte_letters import from_letters, to_letters
 
 if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Sequence
+
     from tokenmill.tokenizer.vocab import Vocab
 
 _SPACES = to_letters(b" ") + WHITE_SPACE
+
+
+class Trim(NamedTuple):
+    """Leave spaces at both ends of tokens out of their offsets, as ByteLevel does.
+
+    With `add_prefix_space` the one space that a text may have been given stays: that of a token at
+    character 0, and of token number `first` of its text.
+    """
+
+    add_prefix_space: bool
+    first: int
 
 
 class Lookup:
@@ -49,18 +63,22 @@ class Lookup:
     def special_ids(self) -> frozenset[int]:
         return frozenset(self.vocab.special_tokens.values())
 
+    def pairs(
+        self,
+        offsets: "_core.Array | array[int]",
+        ids: list[int],
+        start: int,
+        stop: int,
+        trims: "Sequence[Trim]",
+    ) -> list[tuple[int, int]]:
+        """`offsets`, two numbers for each of `ids`, as pairs for those from `start` to `stop`."""
+        return self.bpe.offset_pairs(offsets, ids, start, stop, trims, self._special_spaces)
+
     @functools.cached_property
-    def spaces(self) -> tuple[list[int], dict[int, tuple[int, int]]]:
-        """By id: 1 for a token with one space in front and none behind, else 0. And those that have
-        other spaces at their ends, with the number of them."""
-        one_in_front, others = [0] * len(self.letters), dict[int, tuple[int, int]]()
-        for token_id, token in enumerate(self.letters):
-            found = count_spaces(token) if token else (0, 0)
-            if found == (1, 0):
-                one_in_front[token_id] = 1
-            elif found != (0, 0):
-                others[token_id] = found
-        return one_in_front, others
+    def _special_spaces(self) -> dict[int, tuple[int, int]]:
+        """Of the special tokens with spaces at their ends, how many. The core counts those of others."""
+        found = {i: count_spaces(token) for token, i in self.vocab.special_tokens.items()}
+        return {token_id: spaces for token_id, spaces in found.items() if spaces != (0, 0)}
 
     @functools.cached_property
     def splitter(self) -> _core.Splitter:

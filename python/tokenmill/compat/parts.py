@@ -5,22 +5,11 @@ notes what to do to their offsets. So none of it touches a token before somebody
 """
 
 from collections.abc import Sequence
-from operator import add
+from itertools import takewhile
 from typing import Any, NamedTuple, Protocol, cast
 
-from tokenmill.compat.encoded_text import EncodedText, EncodedWords, Spans, Words
-from tokenmill.compat.lookup import count_spaces
-
-
-class Trim(NamedTuple):
-    """Leave spaces at both ends of tokens out of their offsets, as ByteLevel does.
-
-    With `add_prefix_space` the one space that a text may have been given stays: that of a token at
-    character 0, and of token number `first` of its text.
-    """
-
-    add_prefix_space: bool
-    first: int
+from tokenmill.compat.encoded_text import EncodedText, EncodedWords, Pairs, Words
+from tokenmill.compat.lookup import Trim, count_spaces
 
 
 class Shift(NamedTuple):
@@ -41,7 +30,7 @@ class Part(Protocol):
     def ids(self) -> list[int]: ...
     def type_ids(self) -> list[int]: ...
     def tokens(self) -> list[str]: ...
-    def spans(self) -> Spans: ...
+    def pairs(self) -> Pairs: ...
     def words(self) -> Words: ...
     def special_tokens_mask(self) -> list[int]: ...
     def attention_mask(self) -> list[int]: ...
@@ -87,36 +76,17 @@ class TextPart:
         letters = cast(list[str], self._source.lookup.letters)
         return list(map(letters.__getitem__, self.ids()))
 
-    def spans(self) -> Spans:
+    def pairs(self) -> Pairs:
         if not self._tracked:
-            return [0] * len(self), [0] * len(self)
-        starts, ends = self._source.spans
-        spans = starts[self._start : self._stop], ends[self._start : self._stop]
-        for step in self._steps:
+            return [(0, 0)] * len(self)
+        trims = list(takewhile(_is_trim, self._steps))
+        pairs = self._source.pairs(self._start, self._stop, cast(list[Trim], trims))
+        for step in self._steps[len(trims) :]:
             if isinstance(step, Shift):
-                spans = _shift(spans, step.chars)
+                pairs = _shift(pairs, step.chars)
             else:
-                spans = self._trim(spans, step)
-        return spans
-
-    def _trim(self, spans: Spans, step: Trim) -> Spans:
-        one_in_front, others = self._source.lookup.spaces
-        ids = self.ids()
-        starts, ends = spans
-        first = step.first - self._start
-        trimmed = list(map(add, starts, map(one_in_front.__getitem__, ids)))
-        if step.add_prefix_space:
-            for place in _places_of_zero(starts):
-                trimmed[place] = 0
-            if 0 <= first < len(ids):
-                trimmed[first] = starts[first]
-        if not others.keys().isdisjoint(ids):
-            for place in [place for place, token_id in enumerate(ids) if token_id in others]:
-                spaces = others[ids[place]]
-                trimmed[place], ends[place] = _without_spaces(
-                    starts[place], ends[place], spaces, step, is_first=place == first
-                )
-        return trimmed, ends
+                pairs = _trim(pairs, self.tokens(), step, step.first - self._start)
+        return pairs
 
     def words(self) -> Words:
         if not self._tracked:
@@ -183,10 +153,8 @@ class ListedPart:
     def tokens(self) -> list[str]:
         return list(self._columns.tokens)
 
-    def spans(self) -> Spans:
-        return [start for start, _ in self._columns.offsets], [
-            end for _, end in self._columns.offsets
-        ]
+    def pairs(self) -> Pairs:
+        return list(self._columns.offsets)
 
     def words(self) -> Words:
         return list(self._columns.words)
@@ -204,18 +172,12 @@ class ListedPart:
         return ListedPart(self._columns._replace(type_ids=[type_id] * len(self)))
 
     def trimmed(self, add_prefix_space: bool, *, is_first: bool) -> "ListedPart":
-        step = Trim(add_prefix_space, 0)
-        rows = [
-            _without_spaces(start, end, count_spaces(token), step, is_first=is_first and not place)
-            for place, (token, (start, end)) in enumerate(
-                zip(self._columns.tokens, self._columns.offsets, strict=True)
-            )
-        ]
+        first = 0 if is_first else NOT_HERE
+        rows = _trim(self.pairs(), self._columns.tokens, Trim(add_prefix_space, first), first)
         return ListedPart(self._columns._replace(offsets=rows))
 
     def shifted(self, chars: int) -> "ListedPart":
-        starts, ends = _shift(self.spans(), chars)
-        return ListedPart(self._columns._replace(offsets=list(zip(starts, ends, strict=True))))
+        return ListedPart(self._columns._replace(offsets=_shift(self.pairs(), chars)))
 
 
 def added_part(
@@ -236,15 +198,20 @@ def added_part(
     )
 
 
-def _shift(spans: Spans, chars: int) -> Spans:
-    starts, ends = spans
-    return [start + chars for start in starts], [end + chars for end in ends]
+def _is_trim(step: Trim | Shift) -> bool:
+    return isinstance(step, Trim)
 
 
-def _places_of_zero(numbers: list[int]) -> list[int]:
-    if 0 not in numbers[1:]:
-        return [0] if numbers and numbers[0] == 0 else []
-    return [place for place, number in enumerate(numbers) if number == 0]
+def _shift(pairs: Pairs, chars: int) -> Pairs:
+    return [(start + chars, end + chars) for start, end in pairs]
+
+
+def _trim(pairs: Pairs, tokens: Sequence[str], step: Trim, first: int) -> Pairs:
+    """The rule that the core has, for offsets that are not its own. `first` counts from 0 here."""
+    return [
+        _without_spaces(start, end, count_spaces(token), step, is_first=place == first)
+        for place, ((start, end), token) in enumerate(zip(pairs, tokens, strict=True))
+    ]
 
 
 def _without_spaces(

@@ -5,8 +5,7 @@ The work is that of a tokenmill Tokenizer; here is what tiktoken means by a call
 
 import functools
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
-from operator import index, sub
+from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tokenmill import _core
@@ -222,7 +221,10 @@ class Encoding:
 
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
         """The text of `tokens`; bytes that are not UTF-8 go by `errors`."""
-        return self.decode_bytes(tokens).decode("utf-8", errors)
+        try:
+            return self._bpe.decode(tokens, errors)
+        except VocabError:
+            self._refuse_ids(tokens)
 
     def decode_single_token_bytes(self, token: int) -> bytes:
         """The bytes of one token, special or not. KeyError for an id that is not in the vocab."""
@@ -236,8 +238,8 @@ class Encoding:
         """The bytes of each token."""
         ids = tokens if isinstance(tokens, list) else list(tokens)
         try:
-            return list(map(self._bytes_by_id.__getitem__, ids))
-        except KeyError:
+            return self._bpe.tokens(ids)
+        except VocabError:
             self._refuse_ids(ids)
 
     def decode_with_offsets(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
@@ -245,25 +247,32 @@ class Encoding:
 
         UnicodeDecodeError if their bytes are not UTF-8.
         """
-        text = self.decode_bytes(tokens).decode("utf-8", "strict")
-        ids = list(tokens)
-        begins_inside, num_characters = self._characters_of
-        starts = accumulate(map(num_characters.__getitem__, ids), initial=0)
-        return text, list(map(sub, starts, map(begins_inside.__getitem__, ids)))
+        try:
+            return self._bpe.decode_with_starts(tokens)
+        except VocabError:
+            self._refuse_ids(tokens)
 
     def decode_batch(
         self, batch: Iterable[Sequence[int]], *, errors: str = "replace", num_threads: int = 8
     ) -> list[str]:
         """`decode` of each."""
         _checked_threads(num_threads)
-        return [self.decode(tokens, errors) for tokens in batch]
+        rows = batch if isinstance(batch, list) else list(batch)
+        try:
+            return self._bpe.decode_each(rows, errors)
+        except VocabError:
+            return [self.decode(tokens, errors) for tokens in rows]
 
     def decode_bytes_batch(
         self, batch: Iterable[Sequence[int]], *, num_threads: int = 8
     ) -> list[bytes]:
         """`decode_bytes` of each."""
         _checked_threads(num_threads)
-        return [self.decode_bytes(tokens) for tokens in batch]
+        rows = batch if isinstance(batch, list) else list(batch)
+        try:
+            return self._bpe.decode_each(rows, None)
+        except VocabError:
+            return [self.decode_bytes(tokens) for tokens in rows]
 
     # What it is made of
 
@@ -274,6 +283,10 @@ class Encoding:
 
     def token_byte_values(self) -> list[bytes]:
         """The bytes of every token that is not special, sorted."""
+        return self._sorted_tokens.copy()
+
+    @functools.cached_property
+    def _sorted_tokens(self) -> list[bytes]:
         special_ids = self._special_token_values
         tokens = self._bytes_by_id.items()
         return sorted(token for token_id, token in tokens if token_id not in special_ids)
@@ -369,14 +382,6 @@ class Encoding:
             )
         splitter = _core.Splitter(self._tokenizer.pattern)
         return unstable.Pieces(self._bpe, splitter, self._core_vocab)
-
-    @functools.cached_property
-    def _characters_of(self) -> tuple[list[bool], list[int]]:
-        """By id: whether it begins inside a character, and how many characters begin in it."""
-        inside = bytes(range(0x80, 0xC0))
-        tokens = self._core_vocab.tokens()
-        begins_inside = [bool(token) and token[0] in inside for token in tokens]
-        return begins_inside, [len(token.translate(None, inside)) for token in tokens]
 
     def _refuse_ids(self, tokens: Sequence[int]) -> NoReturn:
         """Raise for an id that made the core refuse `tokens`: numbers that are no id come first."""

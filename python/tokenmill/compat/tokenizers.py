@@ -214,7 +214,7 @@ class Tokenizer(TokenizerSettings):
 
     def decode_batch(self, sequences: Any, skip_special_tokens: bool = True) -> list[str]:
         """`decode` of each."""
-        return [self._decoder.decode(ids, skip_special_tokens) for ids in sequences]
+        return self._decoder.decode_each(sequences, skip_special_tokens)
 
     # The same for those who await
 
