@@ -352,8 +352,10 @@ class Bpe:
         allowed_special: _Special,
         disallowed_special: _Special,
         threads: int = 1,
+        *,
+        wide: bool = False,
     ) -> Array:
-        """uint16 while every id fits, else uint32."""
+        """uint16 while every id fits, else uint32; with `wide` always that."""
 
     def encode_batch(
         self,

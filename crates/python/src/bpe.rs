@@ -103,20 +103,21 @@ impl Bpe {
         self.numbers.list(py, &ids)
     }
 
-    #[pyo3(signature = (text, allowed_special, disallowed_special, threads = 1))]
+    #[pyo3(signature = (text, allowed_special, disallowed_special, threads = 1, *, wide = false))]
     fn encode_to_array<'py>(
         &self,
         text: &Bound<'py, PyAny>,
         allowed_special: &Bound<'py, PyAny>,
         disallowed_special: &Bound<'py, PyAny>,
         threads: usize,
+        wide: bool,
     ) -> PyResult<Array> {
         let py = text.py();
         let rules = self.rules(allowed_special, disallowed_special)?;
         let text = TextArg::required(text)?;
         let bytes = text.bytes()?;
         let small = bytes.len() <= MOMENT;
-        if self.core.is_wide() {
+        if wide || self.core.is_wide() {
             let batch =
                 attentive(py, small, |w| self.core.encode_batch::<u32>(&[bytes], &rules, threads, w))?;
             Ok(batch.ids.into())

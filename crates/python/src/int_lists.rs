@@ -73,19 +73,21 @@ fn one_digit_3_12(tag: usize, digit: u32) -> Option<u32> {
 unsafe fn read(list: &Bound<'_, PyList>, one_digit: impl Fn(usize, u32) -> Option<u32>) -> Option<Vec<u32>> {
     let int_type = &raw mut ffi::PyLong_Type;
     // SAFETY: by the promise above these fields are there; a list has `ob_size` items, each a live object, and one whose
-    // type is `int` itself is an `IntObject`.
+    // type is `int` itself is an `IntObject`. There is room for `len` numbers, and all of them have been written.
     unsafe {
         let list = list.as_ptr().cast::<ListObject>();
         let len = (*list).head.ob_size as usize;
         let mut numbers = Vec::with_capacity(len);
+        let start: *mut u32 = numbers.as_mut_ptr();
         for index in 0..len {
             let item = *(*list).items.add(index);
             if (*item).ob_type != int_type {
                 return None;
             }
             let int = item.cast::<IntObject>();
-            numbers.push(one_digit((*int).tag, (*int).digit)?);
+            start.add(index).write(one_digit((*int).tag, (*int).digit)?);
         }
+        numbers.set_len(len);
         Some(numbers)
     }
 }

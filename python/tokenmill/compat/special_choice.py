@@ -39,6 +39,9 @@ class SpecialChoice:
         return allowed, NONE
 
     def _allowed(self, allowed_special: Allowed) -> Allowed:
+        # The plain sets first: asking whether something is any kind of set takes longer than the rest.
+        if type(allowed_special) is set or type(allowed_special) is frozenset:
+            return self._known & allowed_special if allowed_special else NONE
         if allowed_special == "all":
             return "all"
         if not isinstance(cast(Any, allowed_special), AbstractSet):

@@ -119,7 +119,9 @@ class Encoding:
         default, means all that are not allowed. What is neither is ordinary text.
         """
         data = repaired_utf8(text)
-        allowed, disallowed = self._choice.choose([text], allowed_special, disallowed_special)
+        allowed, disallowed = allowed_special, disallowed_special
+        if allowed is not NONE or disallowed != "all":  # which is what most calls want
+            allowed, disallowed = self._choice.choose([text], allowed, disallowed)
         if self._may_leave_out:
             self._check_covered([data], allowed)
         try:
@@ -138,14 +140,16 @@ class Encoding:
         import numpy as np
 
         data = utf8(text)
-        allowed, disallowed = self._choice.choose([text], allowed_special, disallowed_special)
+        allowed, disallowed = allowed_special, disallowed_special
+        if allowed is not NONE or disallowed != "all":
+            allowed, disallowed = self._choice.choose([text], allowed, disallowed)
         if self._may_leave_out:
             self._check_covered([data], allowed)
         try:
-            ids = self._bpe.encode_to_array(data, allowed, disallowed)
+            ids = self._bpe.encode_to_array(data, allowed, disallowed, wide=True)
         except VocabError:
             self._choice.refuse([text], allowed)
-        return np.asarray(cast(Any, ids)).astype(np.uint32, copy=False)
+        return np.frombuffer(cast(Any, ids), np.uint32)
 
     def encode_ordinary_batch(
         self, text: Iterable[str], *, num_threads: int = 8
