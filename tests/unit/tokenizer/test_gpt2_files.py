@@ -1,6 +1,7 @@
 """vocab.json and merges.txt."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -31,6 +32,41 @@ def test_files_say_what_the_vocab_says(tmp_path: Path) -> None:
     )
     assert [token.id for token in theirs.tokenize("#ĠĊĊĊ")] == [256, 257, 10]
     assert gpt2_files.notes(example()) == []
+
+
+@pytest.mark.parametrize("header", ["#version: 0.2\n", ""])
+@pytest.mark.parametrize("special_tokens", [None, ["<s>", "日 本"], {"日 本": 262, "<s>": 261}])
+def test_read_at_once_or_token_by_token(
+    header: str, special_tokens: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = BYTES | {256: b'"\\', 257: b'\\"\\', 258: b"\n\n", 259: b" \xe6", 260: b"\x00\t"}
+    merges = [
+        (b'"', b"\\"),
+        (b"\\", b'"\\'),
+        (b"\n", b"\n"),
+        (b" ", b"\xe6"),
+        (b"\x00", b"\t"),
+    ]
+    vocab = vocab_from_bytes(tokens, merges, ["<s>", "日 本"], "gpt2")
+    files = gpt2_files.write(vocab)
+    (tmp_path / "vocab.json").write_bytes(files["vocab.json"])
+    lines = files["merges.txt"].decode().partition("\n")[2]
+    (tmp_path / "merges.txt").write_text(header + lines, encoding="utf-8")
+    found = gpt2_files.read(tmp_path / "vocab.json", special_tokens=special_tokens)
+    monkeypatch.setattr(gpt2_files, "_read_at_once", lambda *_: None)
+    slowly = gpt2_files.read(tmp_path / "vocab.json", special_tokens=special_tokens)
+    assert found == slowly == vocab
+
+
+def test_what_the_files_do_not_say_is_added_or_refused(tmp_path: Path) -> None:
+    for name, data in gpt2_files.write(example()).items():
+        (tmp_path / name).write_bytes(data)
+    file = tmp_path / "vocab.json"
+    read = gpt2_files.read(file, special_tokens=["<s>", "<t>"])
+    assert read.special_tokens == {"<s>": 259, "<t>": 260}
+    for wrong, message in [("<s>", "the one string"), (["<s>", "<s>"], "given twice")]:
+        with pytest.raises(FormatError, match=message):
+            gpt2_files.read(file, special_tokens=wrong)
 
 
 def test_a_merge_that_looks_like_the_header_is_noted() -> None:
