@@ -40,6 +40,11 @@ class EncodedText:
         return self.lookup.pairs(self._offsets, self.ids, start, stop, trims)
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether no token begins or ends before the one in front of it does."""
+        return self.lookup.vocab.normalizer is None
+
+    @property
     def words(self) -> Words:
         """The pretoken each token is part of, counted from 0; a special token is one, too."""
         if self._words is None:
@@ -50,6 +55,8 @@ class EncodedText:
 
 class EncodedWords:
     """A text that came in words: each was encoded alone, and offsets are places in the word."""
+
+    is_ordered = False
 
     def __init__(
         self, lookup: "Lookup", texts: Sequence[str], ids_by_word: Sequence[list[int]]

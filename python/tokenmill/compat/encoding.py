@@ -5,9 +5,10 @@ Everything but the length is worked out when it is asked for. `truncate`, `pad` 
 """
 
 import warnings
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tokenmill.compat.encoded_text import Pairs, Words
 from tokenmill.compat.parts import Columns, ListedPart, Part, added_part
@@ -125,6 +126,15 @@ class Encoding:
     def _range_of(self, sequence: int) -> tuple[int, int]:
         return self._ranges.get(sequence, (0, self._length))
 
+    def _is_ordered(self, first: int, last: int) -> bool:
+        """Whether these tokens are those of one text, in the order of their characters and words."""
+        place = 0
+        for part in self._parts:
+            if place <= first and last <= place + len(part):
+                return part.is_ordered
+            place += len(part)
+        return False
+
     def set_sequence_id(self, sequence_id: int) -> None:
         """Say that all tokens belong to this sequence."""
         self._ranges[_unsigned(sequence_id)] = (0, self._length)
@@ -156,7 +166,12 @@ class Encoding:
         first, last = self._range_of(_unsigned(sequence_index))
         position = _unsigned(char_pos)
         pairs = self._known_pairs()
-        for place in range(first, last):
+        places = range(first, last)
+        if self._is_ordered(first, last):
+            # The first token that ends behind the character; if it has not that, no other does.
+            place = bisect_right(pairs, position, first, last, key=_end)
+            places = range(place, min(place + 1, last))
+        for place in places:
             start, end = pairs[place]
             if start <= position < end:
                 return place
@@ -171,8 +186,14 @@ class Encoding:
         """The tokens of a word: (first, one after the last)."""
         first, last = self._range_of(_unsigned(sequence_index))
         wanted = _unsigned(word_index)
+        words = self._known_words()
+        if self._is_ordered(first, last):
+            numbers = cast(list[int], words)
+            start = bisect_left(numbers, wanted, first, last)
+            stop = bisect_right(numbers, wanted, start, last)
+            return (start, stop) if start < stop else None
         found: list[int] = []
-        for place, word in enumerate(self._known_words()[first:last], first):
+        for place, word in enumerate(words[first:last], first):
             # What comes after a later word is another text, whose words count from 0 again.
             if word is not None and word > wanted:
                 break
@@ -201,6 +222,13 @@ class Encoding:
         for add_prefix_space in trims:
             parts = _trimmed(parts, add_prefix_space)
         return parts
+
+    def as_only_sequence(self, trims: tuple[bool, ...]) -> "Encoding":
+        """Itself, with type 0, trimmed as by `prepared_parts`, and all of it the first sequence."""
+        self._parts = self.prepared_parts(0, trims)
+        self._pairs = None
+        self._ranges = {0: (0, self._length)}
+        return self
 
     def with_overflowing(self) -> list["Encoding"]:
         """This one and those that overflow, themselves and no copies."""
@@ -356,6 +384,10 @@ def _combinations(first: Encoding, second: Encoding) -> list[tuple[Encoding, Enc
     # Pieces of the first come before the first itself, as in the original.
     own = len(second.with_overflowing())
     return both[own:] + both[1:own]
+
+
+def _end(pair: tuple[int, int]) -> int:
+    return pair[1]
 
 
 def _unsigned(number: int) -> int:

@@ -33,6 +33,7 @@ class Arrangement:
     def __init__(self, processor: PostProcessor | None) -> None:
         self._processor = processor
         self._layouts = {is_pair: _layout(processor, is_pair=is_pair) for is_pair in (False, True)}
+        self._trims = _trims_alone(self._layouts[False])
 
     def num_added(self, *, is_pair: bool) -> int:
         """How many tokens it adds."""
@@ -44,6 +45,8 @@ class Arrangement:
         """One encoding of one or two. Both may be changed."""
         if self._processor is None and second is None:
             return first
+        if second is None and self._trims is not None and first.is_plain:
+            return first.as_only_sequence(self._trims)
         layout = self._layouts[second is not None]
         is_plain = first.is_plain and (second is None or second.is_plain)
         if layout is None or not is_plain:
@@ -62,6 +65,13 @@ class Arrangement:
             ranges[piece.number] = (length, length + len(encoding))
             length += len(encoding)
         return Encoding(parts, ranges)
+
+
+def _trims_alone(layout: Layout | None) -> tuple[bool, ...] | None:
+    """Those of a layout that has a text, of type 0, and nothing else: the way most calls go."""
+    if layout is None or layout.pieces != (SequencePiece(0, 0),):
+        return None
+    return layout.trims
 
 
 def _layout(processor: PostProcessor | None, *, is_pair: bool) -> Layout | None:

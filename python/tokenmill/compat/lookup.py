@@ -49,6 +49,12 @@ class Lookup:
             letters[token_id] = token
         return letters
 
+    @functools.cached_property
+    def num_tokens(self) -> int:
+        """Ids without a token not counted."""
+        core = self.vocab.core
+        return core.size - sum(not token for token in self.vocab.tokens[core.num_merges :])
+
     def token_id(self, token: str) -> int | None:
         """The id of a token given by its letters, or of a special token."""
         special = self.vocab.special_tokens.get(token)

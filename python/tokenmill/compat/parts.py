@@ -27,6 +27,8 @@ class Part(Protocol):
     and what columns give is the caller's own."""
 
     def __len__(self) -> int: ...
+    @property
+    def is_ordered(self) -> bool: ...
     def ids(self) -> list[int]: ...
     def type_ids(self) -> list[int]: ...
     def tokens(self) -> list[str]: ...
@@ -63,6 +65,11 @@ class TextPart:
 
     def __len__(self) -> int:
         return self._stop - self._start
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether offsets and words never go back from one token to the next."""
+        return self._tracked and self._source.is_ordered
 
     def ids(self) -> list[int]:
         return self._source.ids[self._start : self._stop]
@@ -143,6 +150,10 @@ class ListedPart:
 
     def __len__(self) -> int:
         return len(self._columns.ids)
+
+    @property
+    def is_ordered(self) -> bool:
+        return False
 
     def ids(self) -> list[int]:
         return list(self._columns.ids)

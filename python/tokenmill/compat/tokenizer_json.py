@@ -9,7 +9,7 @@ from typing import Any
 
 from tokenmill import _core
 from tokenmill.tokenizer.formats import huggingface_json
-from tokenmill.tokenizer.formats.checked_json import quote_all
+from tokenmill.tokenizer.formats.checked_json import parse_json, quote_all
 from tokenmill.tokenizer.vocab import Vocab
 
 
@@ -44,13 +44,10 @@ class Document:
 
 def read_document(data: bytes, file: str) -> Document:
     """FormatError naming the place for what is no byte-level BPE."""
-    rest, _ = _core.read_tokenizer_json(data, file)
-    parts: dict[str, Any] = json.loads(rest)
-    for_vocab = data
-    if parts.get("truncation") is not None or parts.get("padding") is not None:
-        # Rules about encodings, which a Vocab has not: its reader refuses them.
-        for_vocab = json.dumps(json.loads(data) | {"truncation": None, "padding": None}).encode()
-    return Document(huggingface_json.read(for_vocab, file), parts, data=data)
+    rest, long_parts = _core.read_tokenizer_json(data, file)
+    # Rules about the lengths of encodings are no part of a Vocab, whose own reader refuses them.
+    vocab = huggingface_json.read_parts(parse_json(rest, file), long_parts)
+    return Document(vocab, json.loads(rest), data=data)
 
 
 def document_of(vocab: Vocab) -> Document:

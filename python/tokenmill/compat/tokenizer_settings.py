@@ -102,8 +102,7 @@ class TokenizerSettings:
 
     def get_vocab_size(self, with_added_tokens: bool = True) -> int:
         """The number of tokens in `get_vocab`."""
-        core = self._lookup.vocab.core
-        size = core.size - sum(not token for token in self._lookup.vocab.tokens[core.num_merges :])
+        size = self._lookup.num_tokens
         return size if with_added_tokens else size - len(self._outside_model())
 
     def _outside_model(self) -> frozenset[str]:

@@ -11,7 +11,7 @@ from tokenmill import _core
 from tokenmill.errors import FormatError, VocabError
 from tokenmill.tokenizer.formats import huggingface_parts as parts
 from tokenmill.tokenizer.formats.byte_letters import to_letters
-from tokenmill.tokenizer.formats.checked_json import dump_json, parse_json, quote_all
+from tokenmill.tokenizer.formats.checked_json import Place, dump_json, parse_json, quote_all
 from tokenmill.tokenizer.formats.split_regex import oniguruma_spelling
 from tokenmill.tokenizer.vocab import Extras, Origin, Vocab, check_merge_order
 
@@ -134,6 +134,13 @@ def read(data: bytes, file: str = FILE_NAME, *, pattern: str | None = None) -> V
     document = parse_json(rest, file)
     for part in ("truncation", "padding"):
         parts.refuse_unless(document.child(part), None)
+    return read_parts(document, long_parts, pattern=pattern)
+
+
+def read_parts(
+    document: Place, long_parts: _core.TokenizerModel, *, pattern: str | None = None
+) -> Vocab:
+    """The same, of a document in two parts. Rules for lengths are not looked at."""
     model = document["model"]
     ignore_merges = parts.check_model(model)
     normalizer = parts.read_normalizer(document.child("normalizer"))
@@ -147,7 +154,7 @@ def read(data: bytes, file: str = FILE_NAME, *, pattern: str | None = None) -> V
     except VocabError as error:
         document.child("added_tokens").fail(error.message, error.hint)
     if pattern is None:
-        check_merge_order(core, _origin(file))
+        check_merge_order(core, _origin(document.file))
         pattern = parts.read_pattern(document["pre_tokenizer"])
     elif document["pre_tokenizer"].value != _pre_tokenizer(pattern):
         document["pre_tokenizer"].fail(f"this is not how the pattern `{pattern}` is written")
