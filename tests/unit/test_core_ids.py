@@ -148,3 +148,24 @@ def test_offsets_beyond_the_vocab_and_beyond_the_tokens() -> None:
     assert pairs[-1] == (1197, 1200)
     with pytest.raises(IndexError):
         bpe.offset_pairs(offsets, ids, 0, len(ids) + 1, [], {})
+
+
+def test_text_that_is_not_ascii_goes_another_way_to_the_same_place() -> None:
+    words = ["日本", "語", "привет", "é", "a", "\ufeff", "😀", "ё" * 40]
+    cut = [b"\xf0\x9f", b"\x98\x80", b"\xff", b"\xe6\x97"]
+    spelled = [*(word.encode() for word in words), *cut]
+    vocab = [*TOKENS, *spelled]
+    bpe = _core.LenientDecoder(vocab)
+    rng = random.Random(3)
+    for length in (127, 128, 129, 500, 4095, 4096, 4097, 5000, 2**16, 2**16 + 1):
+        for choices in (
+            range(256, 264),
+            [256, 257, 264, 265],
+            range(256, 268),
+            [0, *range(258, 264)],
+        ):
+            ids = rng.choices(choices, k=length)
+            data = b"".join(vocab[token_id] for token_id in ids)
+            for errors in ("replace", "ignore", "backslashreplace"):
+                assert bpe.decode(ids, errors) == data.decode("utf-8", errors)
+    assert bpe.decode([261] * 500) == "\ufeff" * 500

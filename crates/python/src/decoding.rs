@@ -16,6 +16,10 @@ use crate::numbers::list_of;
 /// So many ids are decoded before anyone could miss the GIL.
 const BLINK: usize = 1 << 12;
 
+/// So many ids are worth a look at whether text goes faster through UTF-16. Its buffer has room for the longest tokens, too
+/// much to ask for millions.
+const WORTH_UTF16: std::ops::RangeInclusive<usize> = 128..=1 << 16;
+
 /// The bytes of `ids` in a buffer of our own.
 fn decoded<I: AsId + Sync>(py: Python<'_>, decoder: &Decoder, ids: &[I]) -> Result<Vec<u8>> {
     if ids.len() <= BLINK {
@@ -44,8 +48,15 @@ pub struct DecodeText<'a, 'py> {
 impl<'py> WithIds for DecodeText<'_, 'py> {
     type Out = PyResult<Bound<'py, PyString>>;
     fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
-        let bytes = decoded(self.py, self.decoder, ids).into_python(self.py)?;
-        text_of(self.py, &bytes, self.errors)
+        let (py, decoder) = (self.py, self.decoder);
+        if WORTH_UTF16.contains(&ids.len()) && decoder.is_beyond_ascii(ids) {
+            let utf16 = || decoder.utf16(ids);
+            if let Some(text) = if ids.len() <= BLINK { utf16() } else { py.detach(utf16) } {
+                return text_of_utf16(py, &text);
+            }
+        }
+        let bytes = decoded(py, decoder, ids).into_python(py)?;
+        text_of(py, &bytes, self.errors)
     }
 }
 
@@ -205,6 +216,19 @@ pub fn text_of<'py>(py: Python<'py>, bytes: &[u8], errors: &str) -> PyResult<Bou
     unsafe {
         let len = bytes.len() as ffi::Py_ssize_t;
         let text = ffi::PyUnicode_DecodeUTF8(bytes.as_ptr().cast(), len, errors.as_ptr());
+        Ok(Bound::from_owned_ptr_or_err(py, text)?.cast_into_unchecked())
+    }
+}
+
+/// `text` is what [`Decoder::utf16`] gives.
+fn text_of_utf16<'py>(py: Python<'py>, text: &[u16]) -> PyResult<Bound<'py, PyString>> {
+    // A byte order that is given keeps Python from taking a first U+FEFF for one.
+    let mut byte_order = if cfg!(target_endian = "little") { -1 } else { 1 };
+    // SAFETY: pointer and length, in bytes, are those of `text`, and the result is a new reference.
+    unsafe {
+        let len = (2 * text.len()) as ffi::Py_ssize_t;
+        let text =
+            ffi::PyUnicode_DecodeUTF16(text.as_ptr().cast(), len, std::ptr::null(), &raw mut byte_order);
         Ok(Bound::from_owned_ptr_or_err(py, text)?.cast_into_unchecked())
     }
 }

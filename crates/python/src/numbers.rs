@@ -51,7 +51,7 @@ impl Numbers {
             }
         };
         // SAFETY: a new list is filled to its end before anyone sees it, with new tuples, each filled likewise; both calls
-        // that set an item take the reference over, a null one included, and fail for no index below the length.
+        // that set an item take the reference over and fail for no index below the length.
         unsafe {
             let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(pairs.len() as ffi::Py_ssize_t))?;
             for (index, (first, last)) in pairs.enumerate() {
@@ -62,6 +62,8 @@ impl Numbers {
                     }
                     ffi::PyTuple_SetItem(pair.as_ptr(), place, value);
                 }
+                // A pair of numbers is never part of a cycle. The collector would find that out, pair by pair.
+                ffi::PyObject_GC_UnTrack(pair.as_ptr().cast());
                 ffi::PyList_SetItem(list.as_ptr(), index as ffi::Py_ssize_t, pair.into_ptr());
             }
             Ok(list.cast_into_unchecked())

@@ -8,6 +8,7 @@ import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeVar, cast
 
 from tokenmill.compat.encoded_text import Pairs, Words
@@ -169,7 +170,7 @@ class Encoding:
         places = range(first, last)
         if self._is_ordered(first, last):
             # The first token that ends behind the character; if it has not that, no other does.
-            place = bisect_right(pairs, position, first, last, key=_end)
+            place = bisect_right(pairs, position, first, last, key=itemgetter(1))
             places = range(place, min(place + 1, last))
         for place in places:
             start, end = pairs[place]
@@ -384,10 +385,6 @@ def _combinations(first: Encoding, second: Encoding) -> list[tuple[Encoding, Enc
     # Pieces of the first come before the first itself, as in the original.
     own = len(second.with_overflowing())
     return both[own:] + both[1:own]
-
-
-def _end(pair: tuple[int, int]) -> int:
-    return pair[1]
 
 
 def _unsigned(number: int) -> int:

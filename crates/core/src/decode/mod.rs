@@ -1,6 +1,9 @@
 //! Token ids in, bytes out: a record of sixteen bytes for each id, copied whole whether all of it counts or not.
 
+mod utf16;
+
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 use crate::vocab::Vocab;
@@ -21,6 +24,8 @@ pub struct Decoder {
     long: Vec<u8>,
     /// Whether ids without a token spell nothing, or are an error.
     skips_unknown: bool,
+    /// Made when first needed.
+    utf16: OnceLock<utf16::Utf16Records>,
 }
 
 /// A token id as somebody keeps it; what does not fit 32 bits is no id.
@@ -72,11 +77,12 @@ impl Decoder {
             records.push(record);
         }
         let lens = records.iter().map(|record| record[15]).collect();
-        Decoder { records, lens, long, skips_unknown }
+        Decoder { records, lens, long, skips_unknown, utf16: OnceLock::new() }
     }
 
     pub fn memory(&self) -> usize {
-        self.records.len() * 17 + self.long.len()
+        let utf16 = self.utf16.get().map_or(0, |records| records.memory());
+        self.records.len() * 17 + self.long.len() + utf16
     }
 
     /// The bytes of one id.
@@ -141,6 +147,24 @@ impl Decoder {
             out.set_len(out.len() + at.offset_from(start) as usize);
         }
         &ids[done..]
+    }
+
+    /// The text of `ids` in UTF-16, `None` if one of them is unknown or if their bytes are not UTF-8.
+    pub fn utf16<I: AsId>(&self, ids: &[I]) -> Option<Vec<u16>> {
+        self.utf16.get_or_init(|| utf16::Utf16Records::new(self)).decode(self, ids)
+    }
+
+    /// Whether an eighth of the bytes of `ids` are not ASCII, going by some of them. Below that, UTF-8 is the shorter way
+    /// to a Python string (docs/compat.md).
+    pub fn is_beyond_ascii<I: AsId>(&self, ids: &[I]) -> bool {
+        const LOOK_AT: usize = 32;
+        let (mut beyond, mut all) = (0, 0);
+        for &id in ids.iter().step_by(ids.len() / LOOK_AT + 1) {
+            let token = self.token_of(id).unwrap_or_default();
+            beyond += token.iter().filter(|byte| !byte.is_ascii()).count();
+            all += token.len();
+        }
+        8 * beyond > all
     }
 
     /// How many bytes `ids` spell.
