@@ -41,7 +41,9 @@ class SpecialChoice:
     def _allowed(self, allowed_special: Allowed) -> Allowed:
         # The plain sets first: asking whether something is any kind of set takes longer than the rest.
         if type(allowed_special) is set or type(allowed_special) is frozenset:
-            return self._known & allowed_special if allowed_special else NONE
+            chosen = self._known & allowed_special if allowed_special else NONE
+            # The core has rules at hand for all of them.
+            return "all" if chosen and len(chosen) == len(self._known) else chosen
         if allowed_special == "all":
             return "all"
         if not isinstance(cast(Any, allowed_special), AbstractSet):

@@ -6,8 +6,8 @@ after another, and the tests hold them against the original.
 """
 
 import functools
-from bisect import bisect_left
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from operator import itemgetter
 
 from tokenmill import _core
 from tokenmill.compat.white_space import WHITE_SPACE
@@ -29,6 +29,11 @@ class Pieces:
     def tokens(self) -> list[bytes]:
         """By id, special tokens included."""
         return self._vocab.tokens()
+
+    @functools.cached_property
+    def lengths(self) -> list[int]:
+        """Of each token, in bytes."""
+        return list(map(len, self.tokens))
 
     @functools.cached_property
     def sorted_tokens(self) -> list[bytes]:
@@ -53,22 +58,25 @@ class Pieces:
         token_id = self._vocab.token_id(piece) if piece else None
         return self.merge(piece) if token_id is None else [token_id]
 
-    def starting_with(self, prefix: bytes) -> Iterator[bytes]:
+    def starting_with(self, prefix: bytes) -> list[bytes]:
         """The tokens that start with `prefix`, sorted."""
-        for place in range(bisect_left(self.sorted_tokens, prefix), len(self.sorted_tokens)):
-            if not self.sorted_tokens[place].startswith(prefix):
-                return
-            yield self.sorted_tokens[place]
+        tokens = self.sorted_tokens
+        first = bisect_left(tokens, prefix)
+        return tokens[
+            first : bisect_right(tokens, prefix, first, key=itemgetter(slice(len(prefix))))
+        ]
 
     def num_unstable(self, ids: list[int]) -> int:
         """How many of the last ids what follows may change: those of the last pretoken.
 
         None after a special token. Spaces before spaces count too, as a pattern may join them.
         """
-        start = len(ids)
-        while start and ids[start - 1] not in self.special_ids:
-            start -= 1
-        ordinary = b"".join(self.tokens[token_id] for token_id in ids[start:])
+        start = 0
+        if not self.special_ids.isdisjoint(ids):
+            start = len(ids)
+            while start and ids[start - 1] not in self.special_ids:
+                start -= 1
+        ordinary = self.bpe.decode_bytes(ids[start:])
         if not ordinary:
             return 0
         left, count = len(self._splitter.split(ordinary)[-1]), 0
@@ -109,16 +117,22 @@ def _straddling(pieces: Pieces, unstable: bytes) -> set[tuple[int, ...]]:
         for start in range(1, len(unstable))
         for token in pieces.starting_with(unstable[start:])
     }
-    texts = [text for text in possible if _is_utf8(text)]
-    encoded = pieces.bpe.encode_lists(texts, (), ())
-    encoded += [pieces.merge(text) for text in possible if not _is_utf8(text)]
+    texts: list[bytes] = []
+    encoded: list[list[int]] = []
+    for text in possible:
+        if _is_utf8(text):
+            texts.append(text)
+        else:
+            encoded.append(pieces.merge(text))
+    encoded += pieces.bpe.encode_lists(texts, (), ())
     return {_covering(pieces, ids, len(unstable)) for ids in encoded}
 
 
 def _covering(pieces: Pieces, ids: list[int], num_bytes: int) -> tuple[int, ...]:
     """The first of `ids`, as many as it takes for `num_bytes` bytes."""
+    lengths = pieces.lengths
     for count, token_id in enumerate(ids, 1):
-        num_bytes -= len(pieces.tokens[token_id])
+        num_bytes -= lengths[token_id]
         if num_bytes <= 0:
             return tuple(ids[:count])
     return tuple(ids)
@@ -138,6 +152,8 @@ def encode_broken_utf8(pieces: Pieces, data: bytes) -> list[int]:
 
 
 def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
     try:
         data.decode()
     except UnicodeDecodeError:
