@@ -16,19 +16,25 @@ use crate::numbers::list_of;
 /// So many ids are decoded before anyone could miss the GIL.
 const BLINK: usize = 1 << 12;
 
-/// So many ids are worth a look at whether text goes faster through UTF-16. Its buffer has room for the longest tokens, too
-/// much to ask for millions.
-const WORTH_UTF16: std::ops::RangeInclusive<usize> = 128..=1 << 16;
+/// So many ids get a buffer with room for all but the longest tokens: to measure them first takes half as long as to decode
+/// them. It would be too much to ask for millions.
+const IN_ONE_PASS: usize = 1 << 16;
+/// From so many on it is worth a look at whether their text goes faster through UTF-16.
+const WORTH_UTF16: usize = 1 << 7;
+
+/// Work on so many ids, without the GIL if somebody could miss it.
+fn unless_short<T: Send>(py: Python<'_>, num_ids: usize, work: impl FnOnce() -> T + Send) -> T {
+    if num_ids <= BLINK { work() } else { py.detach(work) }
+}
 
 /// The bytes of `ids` in a buffer of our own.
 fn decoded<I: AsId + Sync>(py: Python<'_>, decoder: &Decoder, ids: &[I]) -> Result<Vec<u8>> {
-    if ids.len() <= BLINK {
-        // Room for more than most tokens take is nothing; to measure them first takes half as long as to decode them.
-        let mut bytes = Vec::with_capacity(ids.len() * 16);
-        decoder.decode(ids, &mut bytes)?;
-        return Ok(bytes);
-    }
-    py.detach(|| {
+    unless_short(py, ids.len(), || {
+        if ids.len() <= IN_ONE_PASS {
+            let mut bytes = Vec::with_capacity(ids.len() * 16);
+            decoder.decode(ids, &mut bytes)?;
+            return Ok(bytes);
+        }
         let len = decoder.num_bytes(ids)?;
         let mut bytes = Vec::with_capacity(len);
         decoder.write(ids, &mut bytes.spare_capacity_mut()[..len])?;
@@ -49,11 +55,11 @@ impl<'py> WithIds for DecodeText<'_, 'py> {
     type Out = PyResult<Bound<'py, PyString>>;
     fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
         let (py, decoder) = (self.py, self.decoder);
-        if WORTH_UTF16.contains(&ids.len()) && decoder.is_beyond_ascii(ids) {
-            let utf16 = || decoder.utf16(ids);
-            if let Some(text) = if ids.len() <= BLINK { utf16() } else { py.detach(utf16) } {
-                return text_of_utf16(py, &text);
-            }
+        if (WORTH_UTF16..=IN_ONE_PASS).contains(&ids.len())
+            && decoder.is_beyond_ascii(ids)
+            && let Some(text) = unless_short(py, ids.len(), || decoder.utf16(ids))
+        {
+            return text_of_utf16(py, &text);
         }
         let bytes = decoded(py, decoder, ids).into_python(py)?;
         text_of(py, &bytes, self.errors)
@@ -70,7 +76,7 @@ impl<'py> WithIds for DecodeBytes<'_, 'py> {
     type Out = PyResult<Bound<'py, PyBytes>>;
     fn with<I: AsId + Sync>(self, ids: &[I]) -> Self::Out {
         let (py, decoder) = (self.py, self.decoder);
-        if ids.len() <= BLINK {
+        if ids.len() <= IN_ONE_PASS {
             return Ok(PyBytes::new(py, &decoded(py, decoder, ids).into_python(py)?));
         }
         let len = decoder.num_bytes(ids).into_python(py)?;

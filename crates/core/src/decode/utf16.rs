@@ -50,7 +50,7 @@ impl Utf16Records {
     /// The text of `ids`, `None` if one of them is unknown or if their bytes are not UTF-8.
     pub(super) fn decode<I: AsId>(&self, decoder: &Decoder, ids: &[I]) -> Option<Vec<u16>> {
         let mut out = Vec::with_capacity(ids.len() * 16);
-        let (mut rest, mut pending) = (ids, Vec::new());
+        let mut rest = ids;
         loop {
             rest = self.decode_inline(rest, &mut out);
             let Some((&id, after)) = rest.split_first() else { return Some(out) };
@@ -59,7 +59,7 @@ impl Utf16Records {
                     out.extend_from_slice(token);
                     after
                 }
-                None => decode_by_bytes(decoder, rest, &mut pending, &mut out)?,
+                None => decode_by_bytes(decoder, rest, &mut out)?,
             };
         }
     }
@@ -96,28 +96,31 @@ impl Utf16Records {
 }
 
 /// Append the first of `ids`, at least one and as many as it takes to end with a whole character. Gives back the others;
-/// `None` as for `decode`. `pending` is empty before and after.
-fn decode_by_bytes<'a, I: AsId>(
-    decoder: &Decoder,
-    ids: &'a [I],
-    pending: &mut Vec<u8>,
-    out: &mut Vec<u16>,
-) -> Option<&'a [I]> {
+/// `None` as for `decode`.
+fn decode_by_bytes<'a, I: AsId>(decoder: &Decoder, ids: &'a [I], out: &mut Vec<u16>) -> Option<&'a [I]> {
+    // The bytes of a character that is not whole yet, how many they are, and how many it takes.
+    let (mut bytes, mut len, mut needed) = ([0; 4], 0, 0);
     for (place, &id) in ids.iter().enumerate() {
-        pending.extend_from_slice(decoder.token_of(id).ok()?);
-        match str::from_utf8(pending) {
-            Ok(text) => {
-                out.extend(text.encode_utf16());
-                pending.clear();
-                return Some(&ids[place + 1..]);
+        for &byte in decoder.token_of(id).ok()? {
+            if len == 0 {
+                needed = match byte {
+                    0..0x80 => 1,
+                    0xC0..0xE0 => 2,
+                    0xE0..0xF0 => 3,
+                    0xF0.. => 4,
+                    _ => return None,
+                };
             }
-            Err(error) if error.error_len().is_some() => return None,
-            Err(error) if error.valid_up_to() > 0 => {
-                let rest = pending.split_off(error.valid_up_to());
-                out.extend(str::from_utf8(pending).ok()?.encode_utf16());
-                *pending = rest;
+            bytes[len] = byte;
+            len += 1;
+            if len == needed {
+                let character = str::from_utf8(&bytes[..len]).ok()?;
+                out.extend(character.encode_utf16());
+                len = 0;
             }
-            Err(_) => {}
+        }
+        if len == 0 {
+            return Some(&ids[place + 1..]);
         }
     }
     None
