@@ -224,13 +224,6 @@ class Encoding:
             parts = _trimmed(parts, add_prefix_space)
         return parts
 
-    def as_only_sequence(self, trims: tuple[bool, ...]) -> "Encoding":
-        """Itself, with type 0, trimmed as by `prepared_parts`, and all of it the first sequence."""
-        self._parts = self.prepared_parts(0, trims)
-        self._pairs = None
-        self._ranges = {0: (0, self._length)}
-        return self
-
     def with_overflowing(self) -> list["Encoding"]:
         """This one and those that overflow, themselves and no copies."""
         return [self, *self._overflowing]

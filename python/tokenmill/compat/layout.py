@@ -7,6 +7,7 @@ depends on the number of sequences alone, so it is found once and each encoding 
 from typing import NamedTuple
 
 from tokenmill.compat.encoding import Encoding
+from tokenmill.compat.lookup import Trim
 from tokenmill.compat.parts import Part
 from tokenmill.compat.post_processor import (
     ByteLevel,
@@ -33,7 +34,7 @@ class Arrangement:
     def __init__(self, processor: PostProcessor | None) -> None:
         self._processor = processor
         self._layouts = {is_pair: _layout(processor, is_pair=is_pair) for is_pair in (False, True)}
-        self._trims = _trims_alone(self._layouts[False])
+        self.alone = _alone(processor, self._layouts[False])
 
     def num_added(self, *, is_pair: bool) -> int:
         """How many tokens it adds."""
@@ -45,8 +46,6 @@ class Arrangement:
         """One encoding of one or two. Both may be changed."""
         if self._processor is None and second is None:
             return first
-        if second is None and self._trims is not None and first.is_plain:
-            return first.as_only_sequence(self._trims)
         layout = self._layouts[second is not None]
         is_plain = first.is_plain and (second is None or second.is_plain)
         if layout is None or not is_plain:
@@ -67,11 +66,21 @@ class Arrangement:
         return Encoding(parts, ranges)
 
 
-def _trims_alone(layout: Layout | None) -> tuple[bool, ...] | None:
-    """Those of a layout that has a text, of type 0, and nothing else: the way most calls go."""
+class Alone(NamedTuple):
+    """What becomes of a text that nothing is put around: the way most calls go."""
+
+    trims: tuple[Trim, ...]
+    is_numbered: bool
+    """Whether it is said to be the first sequence."""
+
+
+def _alone(processor: PostProcessor | None, layout: Layout | None) -> Alone | None:
+    """None if there is more to do."""
+    if processor is None:
+        return Alone((), is_numbered=False)
     if layout is None or layout.pieces != (SequencePiece(0, 0),):
         return None
-    return layout.trims
+    return Alone(tuple(Trim(keeps_one, 0) for keeps_one in layout.trims), is_numbered=True)
 
 
 def _layout(processor: PostProcessor | None, *, is_pair: bool) -> Layout | None:

@@ -5,7 +5,6 @@ notes what to do to their offsets. So none of it touches a token before somebody
 """
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any, NamedTuple, Protocol, cast
 
 from tokenmill.compat.encoded_text import EncodedText, EncodedWords, Pairs, Words
@@ -86,8 +85,12 @@ class TextPart:
     def pairs(self) -> Pairs:
         if not self._tracked:
             return [(0, 0)] * len(self)
-        trims = list(takewhile(_is_trim, self._steps))
-        pairs = self._source.pairs(self._start, self._stop, cast(list[Trim], trims))
+        trims: list[Trim] = []
+        for step in self._steps:
+            if isinstance(step, Shift):
+                break
+            trims.append(step)
+        pairs = self._source.pairs(self._start, self._stop, trims)
         for step in self._steps[len(trims) :]:
             if isinstance(step, Shift):
                 pairs = _shift(pairs, step.chars)
@@ -207,10 +210,6 @@ def added_part(
             [attention] * size,
         )
     )
-
-
-def _is_trim(step: Trim | Shift) -> bool:
-    return isinstance(step, Trim)
 
 
 def _shift(pairs: Pairs, chars: int) -> Pairs:

@@ -18,6 +18,7 @@ from tokenmill.compat.added_tokens import AddedToken
 from tokenmill.compat.encoded_text import EncodedText, EncodedWords
 from tokenmill.compat.encoding import Encoding
 from tokenmill.compat.inputs import Pair, checked_words, core_text, split_pairs
+from tokenmill.compat.layout import Alone
 from tokenmill.compat.length_rules import pad, truncate
 from tokenmill.compat.parts import TextPart
 from tokenmill.compat.tokenizer_json import read_document
@@ -114,6 +115,9 @@ class Tokenizer(TokenizerSettings):
             # The way most calls go, without the detour through a batch.
             ids = self._lookup.bpe.encode(core_text(sequence), self._lookup.allowed, ())
             source = EncodedText(self._lookup, sequence, ids)
+            alone = self._arrangement.alone
+            if alone is not None and self._truncation is None and self._padding is None:
+                return _encoding_alone(source, alone, True)
             encoding = Encoding([TextPart(source, 0, len(ids), 0)])
             return self._finish(encoding, None, add_special_tokens)
         check = checked_words if is_pretokenized else core_text
@@ -144,7 +148,13 @@ class Tokenizer(TokenizerSettings):
     ) -> list[Encoding]:
         sequences = [one for pair in pairs for one in pair if one is not None]
         encode = self._encode_words if is_pretokenized else self._encode_texts
-        sources = iter(encode(sequences))
+        encoded = encode(sequences)
+        alone = self._arrangement.alone
+        if alone is not None and len(encoded) == len(pairs) and self._truncation is None:
+            plain = [_encoding_alone(source, alone, tracked) for source in encoded]
+            pad(self._padding, plain)
+            return plain
+        sources = iter(encoded)
         encodings: list[Encoding] = []
         for _, second in pairs:
             found = [next(sources)] if second is None else [next(sources), next(sources)]
@@ -292,6 +302,13 @@ def _from_json(data: bytes, file: str) -> Tokenizer:
     tokenizer = Tokenizer.__new__(Tokenizer)
     TokenizerSettings.__init__(tokenizer, PlainTokenizer(document.vocab), document)
     return tokenizer
+
+
+def _encoding_alone(source: EncodedText | EncodedWords, alone: Alone, tracked: bool) -> Encoding:
+    """Of a text that nothing is put around."""
+    length = len(source.ids)
+    part = TextPart(source, 0, length, 0, tracked, alone.trims)
+    return Encoding([part], {0: (0, length)} if alone.is_numbered else None)
 
 
 def _is_parallel() -> bool:

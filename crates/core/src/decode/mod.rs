@@ -219,6 +219,7 @@ impl Decoder {
     /// The characters each token has a part of, as first and one after last, in the `text` that `ids` spell.
     pub fn char_offsets<I: AsId>(&self, text: &[u8], ids: &[I]) -> Result<Vec<i64>> {
         let mut offsets = Vec::with_capacity(ids.len() * 2);
+        let is_ascii = text.is_ascii();
         let starts_char = |at: usize| text.get(at).is_none_or(|&byte| !is_inner(byte));
         let (mut at, mut chars) = (0usize, 0i64); // characters that start before `at`
         for &id in ids {
@@ -231,7 +232,8 @@ impl Decoder {
                 )));
             }
             let first = if starts_char(at) { chars } else { (chars - 1).max(0) };
-            chars += token.iter().filter(|&&byte| !is_inner(byte)).count() as i64;
+            let inner = if is_ascii { 0 } else { token.iter().filter(|&&byte| is_inner(byte)).count() };
+            chars += (token.len() - inner) as i64;
             offsets.extend([first, chars.max(first)]);
             at = end;
         }
