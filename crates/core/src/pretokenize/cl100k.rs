@@ -3,6 +3,7 @@
 //! With `TAIL` there is `\s++$` before `\s*[\r\n]+`: white space that ends the text is one pretoken, newlines or not.
 
 use super::Scanner;
+use super::blocks::{Borders, Window};
 use super::runs::{self, NO_SYMBOL};
 use crate::unicode::{Classes, LETTER, NEWLINE, NUMBER, SPACE};
 
@@ -47,5 +48,18 @@ impl<const DIGITS: usize, const TAIL: bool> Scanner for Cl100k<DIGITS, TAIL> {
             return text.len();
         }
         runs::spaces_or_lines(classes, text, start)
+    }
+
+    #[inline(always)]
+    fn borders(&self, window: &Window) -> Borders {
+        let symbol = window.near(|block| block.symbol);
+        let letter = window.near(|block| block.letter);
+        let (numbers, continued) = window.numbers(DIGITS as u32);
+        // A contraction is like a word with a symbol in front, unless letters follow it.
+        let contraction = window.now.apostrophe & letter.right(1) & letter.right(2);
+        Borders {
+            starts: window.words(symbol) | numbers | window.symbols(symbol) | window.spaces_or_lines(symbol),
+            doubtful: contraction | continued | window.lines_among_spaces() | window.now.odd,
+        }
     }
 }

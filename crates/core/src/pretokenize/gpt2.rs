@@ -1,6 +1,7 @@
 //! `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 use super::Scanner;
+use super::blocks::{Borders, Window};
 use super::runs::{self, NO_SYMBOL};
 use crate::unicode::{Classes, LETTER, NUMBER, SPACE};
 
@@ -36,6 +37,18 @@ impl Scanner for Gpt2 {
             runs::without(classes, text, at + len, NO_SYMBOL)
         } else {
             runs::spaces(classes, text, start)
+        }
+    }
+
+    #[inline(always)]
+    fn borders(&self, window: &Window) -> Borders {
+        let symbol = window.near(|block| block.symbol);
+        let letter = window.near(|block| block.letter);
+        let number = window.near(|block| block.number);
+        let runs = letter.first() | number.first() | symbol.first();
+        Borders {
+            starts: runs & !window.near(|block| block.blank).left(1) | window.spaces(),
+            doubtful: window.now.apostrophe & letter.right(1) | window.now.odd,
         }
     }
 }

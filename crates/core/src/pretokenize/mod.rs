@@ -5,6 +5,7 @@
 //! matches becomes a pretoken of its own. No scanner remembers anything but its position, which is what makes
 //! [`Splitter::last_cut`] possible.
 
+mod blocks;
 mod cl100k;
 mod dialect;
 mod gpt2;
@@ -17,7 +18,9 @@ use std::collections::HashSet;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::error::{Error, Result};
+
 use crate::unicode::{Classes, LETTER, LOWERISH, NUMBER, SPACE, UPPERISH};
+use blocks::{Borders, Window, scan};
 
 /// Receives pretokens in order. `text[start..end]` is never empty.
 pub trait Sink {
@@ -36,6 +39,9 @@ pub trait Sink {
 trait Scanner {
     /// `start` is inside `text`; the result is greater than `start` and at most `text.len()`.
     fn next(&self, text: &[u8], start: usize) -> usize;
+
+    /// The same as bits, for the block in the middle of the window.
+    fn borders(&self, window: &Window) -> Borders;
 }
 
 enum Pattern {
@@ -248,25 +254,4 @@ fn find_specials(special_tokens: &[String]) -> Result<Option<SpecialFinder>> {
     };
     let first = build(MatchKind::LeftmostLongest)?;
     Ok(Some(SpecialFinder { first, overlapping: build(MatchKind::Standard)?, longest }))
-}
-
-/// How many pretokens pass between two looks at [`Sink::cancelled`].
-const CANCEL_EVERY: usize = 1 << 14;
-
-/// No scanner looks behind its position, so the text before `start` may stay in sight.
-fn scan(scanner: &impl Scanner, text: &[u8], mut start: usize, sink: &mut impl Sink) -> Result<()> {
-    while start < text.len() {
-        for _ in 0..CANCEL_EVERY {
-            let end = scanner.next(text, start);
-            sink.pretoken(text, start, end);
-            start = end;
-            if start == text.len() {
-                return Ok(());
-            }
-        }
-        if sink.cancelled() {
-            return Err(Error::Cancelled);
-        }
-    }
-    Ok(())
 }

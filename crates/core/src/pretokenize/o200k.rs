@@ -3,6 +3,7 @@
 //! `[^\r\n\p{L}\p{N}]?U*W+C|[^\r\n\p{L}\p{N}]?U+W*C|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
 use super::Scanner;
+use super::blocks::{Borders, Window};
 use super::runs::{self, NO_SYMBOL};
 use crate::unicode::{Classes, LETTER, LOWERISH, NEWLINE, NUMBER, SPACE, UPPERISH};
 
@@ -87,5 +88,27 @@ impl Scanner for O200k {
         }
         debug_assert!(flags & SPACE != 0);
         runs::spaces_or_lines(classes, text, start)
+    }
+
+    #[inline(always)]
+    fn borders(&self, window: &Window) -> Borders {
+        let symbol = window.near(|block| block.symbol & !block.mark);
+        let letter = window.near(|block| block.letter);
+        let (numbers, continued) = window.numbers(3);
+        let upper = window.now.upper;
+        let lower = window.near(|block| block.lower);
+        let either = window.near(|block| block.letter & !block.upper & !block.lower);
+        let slash = window.near(|block| block.slash);
+        let newline = window.near(|block| block.newline);
+        let words = window.words(symbol) | upper & lower.left(1);
+        let contraction = window.now.apostrophe & letter.left(1) & letter.right(1);
+        // `[\r\n/]*` may end inside a run of symbols, at a slash; then the next of them starts a pretoken.
+        let near_slash = slash.left(2) | slash.left(3) | slash.left(4) | slash.left(5);
+        let slashes = slash.now & newline.left(1) | letter.now & symbol.left(1) & near_slash;
+        let case = upper & either.left(1) | window.now.mark;
+        Borders {
+            starts: words | numbers | window.symbols(symbol) | window.spaces_or_lines(symbol),
+            doubtful: contraction | slashes | case | continued | window.lines_among_spaces() | window.now.odd,
+        }
     }
 }
