@@ -16,6 +16,9 @@ pub const MAX_IDS: usize = (1 << ID_BITS) - 1;
 /// `slots` is open-addressed, at most half full: left id, right id and rank in one word, [`EMPTY`] if free.
 pub struct MergeRanks {
     slots: Vec<u64>,
+    /// One bit for each hash of a pair that has a merge: small enough to stay near the processor, it answers most
+    /// questions about pairs that have none.
+    known: Vec<u64>,
     /// The rank of two single bytes, by left byte × 256 + right byte: where every pretoken starts.
     byte_pairs: Vec<u32>,
     /// Rank → joined id; empty where ids follow the ranks, as in most vocabs.
@@ -41,7 +44,8 @@ impl MergeRanks {
             joined = Vec::new();
         }
         let slots = vec![EMPTY; (vocab.merges().len() * 2).next_power_of_two().max(16)];
-        let mut ranks = MergeRanks { slots, byte_pairs: vec![NO_MERGE; 1 << 16], joined, first };
+        let known = vec![0; slots.len() / KNOWN_PER_SLOT];
+        let mut ranks = MergeRanks { slots, known, byte_pairs: vec![NO_MERGE; 1 << 16], joined, first };
         for (rank, &merge) in vocab.merges().iter().enumerate() {
             ranks.insert(rank as u32, merge)?;
         }
@@ -66,18 +70,29 @@ impl MergeRanks {
             at = (at + 1) & mask;
         }
         self.slots[at] = key << RANK_BITS | u64::from(rank);
+        let bit = self.known_bit(hash(key));
+        self.known[bit / 64] |= 1 << (bit % 64);
         Ok(())
     }
 
     #[inline(always)]
     fn slot_of(&self, key: u64) -> usize {
-        (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - self.slots.len().trailing_zeros())) as usize
+        (hash(key) >> (64 - self.slots.len().trailing_zeros())) as usize
+    }
+
+    #[inline(always)]
+    fn known_bit(&self, hash: u64) -> usize {
+        (hash >> 20) as usize & (self.known.len() * 64 - 1)
     }
 
     /// The rank of the merge that joins two tokens, [`NO_MERGE`] if none does.
     #[inline(always)]
     pub fn rank(&self, left: u32, right: u32) -> u32 {
         let key = key(left, right);
+        let bit = self.known_bit(hash(key));
+        if self.known[bit / 64] >> (bit % 64) & 1 == 0 {
+            return NO_MERGE;
+        }
         let mask = self.slots.len() - 1;
         let mut at = self.slot_of(key);
         loop {
@@ -104,8 +119,16 @@ impl MergeRanks {
     }
 
     pub fn memory(&self) -> usize {
-        self.slots.len() * 8 + self.byte_pairs.len() * 4 + self.joined.len() * 4
+        (self.slots.len() + self.known.len()) * 8 + self.byte_pairs.len() * 4 + self.joined.len() * 4
     }
+}
+
+/// 64 bits of [`MergeRanks::known`] for each so many slots: eight bits or more for each merge.
+const KNOWN_PER_SLOT: usize = 8;
+
+#[inline(always)]
+fn hash(key: u64) -> u64 {
+    key.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 #[inline(always)]
