@@ -92,7 +92,7 @@ impl LongPretoken {
 /// The ids of `text` by merging all of it at once.
 fn encode_alone(queue: &mut MergeQueue, vocab: &Vocab, ranks: &MergeRanks, text: &[u8], out: &mut Vec<u32>) {
     if text.len() <= SHORT_PRETOKEN_MAX {
-        short_pretoken::encode(ranks, vocab.byte_ids(), text, out);
+        short_pretoken::encode(ranks, vocab.byte_ids(), None, text, out);
     } else {
         queue.encode(ranks, vocab.byte_ids(), text, out);
     }
@@ -164,7 +164,7 @@ mod tests {
                 assert_eq!(ids, expected, "{text:?} {merges:?}");
                 if text.len() <= SHORT_PRETOKEN_MAX {
                     ids.clear();
-                    short_pretoken::encode(&ranks, &byte_ids, text, &mut ids);
+                    short_pretoken::encode(&ranks, &byte_ids, None, text, &mut ids);
                     assert_eq!(ids, expected, "{text:?} {merges:?}");
                 }
             }

@@ -1,24 +1,37 @@
 //! Pair → rank: which merge joins two tokens, and how early it was learned.
+//!
+//! A pair may be in one of two buckets, and all slots of both are compared without a branch: whether two tokens have a
+//! merge is as good as a toss of a coin, and a processor that guesses wrong loses more time than four comparisons take.
+
+use std::hash::{BuildHasher, RandomState};
 
 use crate::error::{Error, Result};
 use crate::vocab::{Merge, Vocab};
 
-/// What [`MergeRanks::rank`] gives for a pair that no merge joins: after every rank.
-pub const NO_MERGE: u32 = u32::MAX;
-
 const ID_BITS: u32 = 21;
 pub const RANK_BITS: u32 = 64 - 2 * ID_BITS;
-const EMPTY: u64 = u64::MAX;
+
+/// What [`MergeRanks::rank`] gives for a pair that no merge joins: after every rank.
+pub const NO_MERGE: u32 = 1 << RANK_BITS;
 
 /// Most ids a vocab may have: two of them and a rank share 64 bits, so that a look-up touches one word.
 pub const MAX_IDS: usize = (1 << ID_BITS) - 1;
 
-/// `slots` is open-addressed, at most half full: left id, right id and rank in one word, [`EMPTY`] if free.
+/// In place of a token where there is none: no merge joins it.
+pub const NO_TOKEN: u32 = MAX_IDS as u32;
+
+const EMPTY: u64 = u64::MAX;
+
+/// Left id, right id and rank in one word, [`EMPTY`] if free.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+struct Bucket([u64; 2]);
+
 pub struct MergeRanks {
-    slots: Vec<u64>,
-    /// One bit for each hash of a pair that has a merge: small enough to stay near the processor, it answers most
-    /// questions about pairs that have none.
-    known: Vec<u64>,
+    /// Five in six slots are taken: what is small stays near the processor.
+    buckets: Vec<Bucket>,
+    /// Odd numbers that nobody who writes a tokenizer file can know, so that none can choose pairs that collide.
+    keys: [u64; 2],
     /// The rank of two single bytes, by left byte × 256 + right byte: where every pretoken starts.
     byte_pairs: Vec<u32>,
     /// Rank → joined id; empty where ids follow the ranks, as in most vocabs.
@@ -43,12 +56,9 @@ impl MergeRanks {
         if joined.iter().enumerate().all(|(rank, &id)| id == first.wrapping_add(rank as u32)) {
             joined = Vec::new();
         }
-        let slots = vec![EMPTY; (vocab.merges().len() * 2).next_power_of_two().max(16)];
-        let known = vec![0; slots.len() / KNOWN_PER_SLOT];
-        let mut ranks = MergeRanks { slots, known, byte_pairs: vec![NO_MERGE; 1 << 16], joined, first };
-        for (rank, &merge) in vocab.merges().iter().enumerate() {
-            ranks.insert(rank as u32, merge)?;
-        }
+        let byte_pairs = vec![NO_MERGE; 1 << 16];
+        let mut ranks = MergeRanks { buckets: Vec::new(), keys: [1; 2], byte_pairs, joined, first };
+        while !ranks.place(vocab.merges())? {}
         let ids = vocab.byte_ids();
         for pair in 0..1usize << 16 {
             ranks.byte_pairs[pair] = ranks.rank(ids[pair >> 8], ids[pair & 255]);
@@ -56,55 +66,57 @@ impl MergeRanks {
         Ok(ranks)
     }
 
-    fn insert(&mut self, rank: u32, (left, right, _): Merge) -> Result<()> {
-        let key = key(left, right);
-        let mask = self.slots.len() - 1;
-        let mut at = self.slot_of(key);
-        while self.slots[at] != EMPTY {
-            if self.slots[at] >> RANK_BITS == key {
-                let first = self.slots[at] & ((1 << RANK_BITS) - 1);
+    /// Put all merges in their places, under new keys; `false` if one finds none, which is a matter of bad luck.
+    fn place(&mut self, merges: &[Merge]) -> Result<bool> {
+        let random = RandomState::new();
+        self.keys = [random.hash_one(0) | 1, random.hash_one(1) | 1];
+        self.buckets = vec![Bucket([EMPTY; 2]); merges.len() * 3 / 5 + 8];
+        for (rank, &(left, right, _)) in merges.iter().enumerate() {
+            let first = self.rank(left, right);
+            if first != NO_MERGE {
                 return Err(Error::vocab(format!(
                     "merge {rank} joins ids {left} and {right}, as merge {first} does already"
                 )));
             }
-            at = (at + 1) & mask;
+            if !self.insert(key(left, right) << RANK_BITS | rank as u64) {
+                return Ok(false);
+            }
         }
-        self.slots[at] = key << RANK_BITS | u64::from(rank);
-        let bit = self.known_bit(hash(key));
-        self.known[bit / 64] |= 1 << (bit % 64);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Where both buckets are full, the slot takes the place of another, which goes to its other bucket, and so on.
+    fn insert(&mut self, mut slot: u64) -> bool {
+        let mut left = usize::MAX;
+        for step in 0..500 {
+            let [one, other] = self.buckets_of(slot >> RANK_BITS);
+            for bucket in [one, other] {
+                if let Some(free) = self.buckets[bucket].0.iter_mut().find(|slot| **slot == EMPTY) {
+                    *free = slot;
+                    return true;
+                }
+            }
+            left = if left == one { other } else { one };
+            slot = std::mem::replace(&mut self.buckets[left].0[step / 3 % 2], slot);
+        }
+        false
     }
 
     #[inline(always)]
-    fn slot_of(&self, key: u64) -> usize {
-        (hash(key) >> (64 - self.slots.len().trailing_zeros())) as usize
-    }
-
-    #[inline(always)]
-    fn known_bit(&self, hash: u64) -> usize {
-        (hash >> 20) as usize & (self.known.len() * 64 - 1)
+    fn buckets_of(&self, key: u64) -> [usize; 2] {
+        self.keys.map(|k| ((key.wrapping_mul(k) >> 32) * self.buckets.len() as u64 >> 32) as usize)
     }
 
     /// The rank of the merge that joins two tokens, [`NO_MERGE`] if none does.
     #[inline(always)]
     pub fn rank(&self, left: u32, right: u32) -> u32 {
         let key = key(left, right);
-        let bit = self.known_bit(hash(key));
-        if self.known[bit / 64] >> (bit % 64) & 1 == 0 {
-            return NO_MERGE;
-        }
-        let mask = self.slots.len() - 1;
-        let mut at = self.slot_of(key);
-        loop {
-            let slot = self.slots[at];
-            if slot >> RANK_BITS == key {
-                return (slot & ((1 << RANK_BITS) - 1)) as u32;
-            }
-            if slot == EMPTY {
-                return NO_MERGE;
-            }
-            at = (at + 1) & mask;
-        }
+        let [one, other] = self.buckets_of(key);
+        let (Bucket(one), Bucket(other)) = (self.buckets[one], self.buckets[other]);
+        // The rank is what is left of the slot that has the key; any other leaves more than a rank can be.
+        let rest = |slot: u64| slot.wrapping_sub(key << RANK_BITS);
+        let least = rest(one[0]).min(rest(one[1])).min(rest(other[0]).min(rest(other[1])));
+        least.min(u64::from(NO_MERGE)) as u32
     }
 
     #[inline(always)]
@@ -119,16 +131,8 @@ impl MergeRanks {
     }
 
     pub fn memory(&self) -> usize {
-        (self.slots.len() + self.known.len()) * 8 + self.byte_pairs.len() * 4 + self.joined.len() * 4
+        self.buckets.len() * 16 + self.byte_pairs.len() * 4 + self.joined.len() * 4
     }
-}
-
-/// 64 bits of [`MergeRanks::known`] for each so many slots: eight bits or more for each merge.
-const KNOWN_PER_SLOT: usize = 8;
-
-#[inline(always)]
-fn hash(key: u64) -> u64 {
-    key.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 #[inline(always)]

@@ -260,12 +260,8 @@ impl Bpe {
     #[inline]
     fn merge_bytes(&self, long: &mut LongPretoken, bytes: &[u8], out: &mut Vec<u32>, watch: &Watch) -> bool {
         if bytes.len() <= SHORT_PRETOKEN_MAX {
-            if bytes.is_ascii() {
-                short_pretoken::encode(&self.ranks, self.vocab.byte_ids(), bytes, out);
-            } else {
-                let borders = self.borders();
-                short_pretoken::encode_from(&self.ranks, self.vocab.byte_ids(), borders, bytes, out);
-            }
+            let borders = if bytes.is_ascii() { None } else { Some(self.borders()) };
+            short_pretoken::encode(&self.ranks, self.vocab.byte_ids(), borders, bytes, out);
             return true;
         }
         long.encode(&self.vocab, &self.ranks, bytes, out, || watch.cancelled())
