@@ -1,7 +1,7 @@
 //! Token ids of one short pretoken: look at every pair, join the one of lowest rank, the leftmost of equals, repeat.
 
 use super::borders::Borders;
-use super::merge_ranks::{MergeRanks, NO_MERGE, NO_TOKEN, RANK_BITS};
+use super::merge_ranks::{MergeRanks, NO_MERGE, NO_TOKEN};
 
 /// Longest pretoken, in bytes, that is encoded by looking at every pair after every merge: a few vector instructions,
 /// where a heap would take branches that nobody can predict.
@@ -10,42 +10,12 @@ pub const SHORT_PRETOKEN_MAX: usize = POSITIONS - 1;
 const POSITION_BITS: u32 = 7;
 const POSITIONS: usize = 1 << POSITION_BITS;
 /// This or more: nothing to merge.
-const NO_OFFER: i32 = (NO_MERGE << POSITION_BITS) as i32;
-const _: () = assert!(RANK_BITS + POSITION_BITS < 30);
+const NO_OFFER: u64 = (NO_MERGE as u64) << POSITION_BITS;
 
 /// Append the ids of `pretoken`, which is not empty and at most [`SHORT_PRETOKEN_MAX`] bytes long, to `out`. With
 /// `borders`, merging starts from the tokens that [`Borders::start`] finds.
 #[inline]
 pub fn encode(
-    ranks: &MergeRanks,
-    byte_ids: &[u32; 256],
-    borders: Option<&Borders>,
-    pretoken: &[u8],
-    out: &mut Vec<u32>,
-) {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has just said that it knows AVX2.
-        return unsafe { encode_avx2(ranks, byte_ids, borders, pretoken, out) };
-    }
-    encode_anywhere(ranks, byte_ids, borders, pretoken, out);
-}
-
-/// The same code; the compiler finds better instructions for it.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn encode_avx2(
-    ranks: &MergeRanks,
-    byte_ids: &[u32; 256],
-    borders: Option<&Borders>,
-    pretoken: &[u8],
-    out: &mut Vec<u32>,
-) {
-    encode_anywhere(ranks, byte_ids, borders, pretoken, out);
-}
-
-#[inline(always)]
-fn encode_anywhere(
     ranks: &MergeRanks,
     byte_ids: &[u32; 256],
     borders: Option<&Borders>,
@@ -76,7 +46,7 @@ struct Pairs<const MAX: usize> {
     /// Behind the last token, and at the last position, before the first, [`NO_TOKEN`]: so that every token has two
     /// neighbours and no branch asks whether it has.
     ids: [u32; MAX],
-    offers: [i32; MAX],
+    offers: [u64; MAX],
 }
 
 impl<const MAX: usize> Pairs<MAX> {
@@ -117,7 +87,7 @@ impl<const MAX: usize> Pairs<MAX> {
             let right = next[at] as usize % MAX;
             let after = next[right] as usize % MAX;
             let before = previous[at] as usize % MAX;
-            let joined = ranks.joined(best as u32 >> POSITION_BITS);
+            let joined = ranks.joined((best >> POSITION_BITS) as u32);
             let with_after = offer(ranks.rank(joined, ids[after]), at);
             let with_before = offer(ranks.rank(ids[before], joined), before);
             ids[at] = joined;
@@ -136,18 +106,17 @@ impl<const MAX: usize> Pairs<MAX> {
 }
 
 #[inline(always)]
-fn offer(rank: u32, at: usize) -> i32 {
-    (rank << POSITION_BITS | at as u32) as i32
+fn offer(rank: u32, at: usize) -> u64 {
+    u64::from(rank) << POSITION_BITS | at as u64
 }
 
-/// Written so that the compiler takes eight at a time.
+/// The least of a multiple of eight. One by one in 64 bits on purpose: a vector would have to wait until the offers just
+/// written have reached the cache.
 #[inline(always)]
-fn least(offers: &[i32]) -> i32 {
-    let mut lanes = [NO_OFFER; 8];
-    for eight in offers.as_chunks::<8>().0 {
-        lanes = std::array::from_fn(|lane| lanes[lane].min(eight[lane]));
+fn least(offers: &[u64]) -> u64 {
+    let mut lanes = [NO_OFFER; 4];
+    for four in offers.as_chunks::<4>().0 {
+        lanes = std::array::from_fn(|lane| lanes[lane].min(four[lane]));
     }
-    let four: [i32; 4] = std::array::from_fn(|lane| lanes[lane].min(lanes[lane + 4]));
-    let two: [i32; 2] = std::array::from_fn(|lane| four[lane].min(four[lane + 2]));
-    two[0].min(two[1])
+    lanes[0].min(lanes[1]).min(lanes[2].min(lanes[3]))
 }
