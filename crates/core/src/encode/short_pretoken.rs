@@ -22,20 +22,10 @@ pub fn encode(
     pretoken: &[u8],
     out: &mut Vec<u32>,
 ) {
-    if let Some(borders) = borders {
-        let mut tokens = [0; POSITIONS];
-        match borders.start(byte_ids, pretoken, &mut tokens) {
-            1 => out.push(tokens[0]),
-            len @ 0..16 => Pairs::<16>::of_tokens(ranks, &tokens[..len]).merge(ranks, out),
-            len @ 16..48 => Pairs::<48>::of_tokens(ranks, &tokens[..len]).merge(ranks, out),
-            len => Pairs::<POSITIONS>::of_tokens(ranks, &tokens[..len]).merge(ranks, out),
-        }
-        return;
-    }
     match pretoken.len() {
-        0..16 => Pairs::<16>::of_bytes(ranks, byte_ids, pretoken).merge(ranks, out),
-        16..48 => Pairs::<48>::of_bytes(ranks, byte_ids, pretoken).merge(ranks, out),
-        _ => Pairs::<POSITIONS>::of_bytes(ranks, byte_ids, pretoken).merge(ranks, out),
+        0..16 => Pairs::<16>::new(ranks, byte_ids, borders, pretoken).merge(ranks, out),
+        16..48 => Pairs::<48>::new(ranks, byte_ids, borders, pretoken).merge(ranks, out),
+        _ => Pairs::<POSITIONS>::new(ranks, byte_ids, borders, pretoken).merge(ranks, out),
     }
 }
 
@@ -51,23 +41,21 @@ struct Pairs<const MAX: usize> {
 
 impl<const MAX: usize> Pairs<MAX> {
     #[inline(always)]
-    fn of_bytes(ranks: &MergeRanks, byte_ids: &[u32; 256], bytes: &[u8]) -> Self {
+    fn new(ranks: &MergeRanks, byte_ids: &[u32; 256], borders: Option<&Borders>, bytes: &[u8]) -> Self {
         let mut pairs = Pairs { len: bytes.len(), ids: [NO_TOKEN; MAX], offers: [NO_OFFER; MAX] };
-        for (id, &byte) in pairs.ids.iter_mut().zip(bytes) {
-            *id = byte_ids[byte as usize];
-        }
-        for (at, two) in bytes.windows(2).enumerate().take(MAX) {
-            pairs.offers[at] = offer(ranks.rank_of_bytes(two[0], two[1]), at);
-        }
-        pairs
-    }
-
-    #[inline(always)]
-    fn of_tokens(ranks: &MergeRanks, tokens: &[u32]) -> Self {
-        let mut pairs = Pairs { len: tokens.len(), ids: [NO_TOKEN; MAX], offers: [NO_OFFER; MAX] };
-        pairs.ids[..tokens.len()].copy_from_slice(tokens);
-        for (at, two) in tokens.windows(2).enumerate().take(MAX) {
-            pairs.offers[at] = offer(ranks.rank(two[0], two[1]), at);
+        let Pairs { len, ids, offers } = &mut pairs;
+        if let Some(borders) = borders {
+            *len = borders.start(byte_ids, bytes, ids);
+            for at in 0..*len - 1 {
+                offers[at] = offer(ranks.rank(ids[at], ids[at + 1]), at);
+            }
+        } else {
+            for (id, &byte) in ids.iter_mut().zip(bytes) {
+                *id = byte_ids[byte as usize];
+            }
+            for (at, two) in bytes.windows(2).enumerate().take(MAX) {
+                offers[at] = offer(ranks.rank_of_bytes(two[0], two[1]), at);
+            }
         }
         pairs
     }
