@@ -13,7 +13,8 @@ use crate::memory::with_huge_pages;
 const LONG_MAX: usize = 4096;
 /// What a long pretoken costs beside its bytes and ids.
 const LONG_EXTRA: usize = 64;
-const MEDIUM_MAX: usize = 31;
+/// Longest pretoken of the second table.
+pub const MEDIUM_MAX: usize = 31;
 const SHORT_IDS: usize = 4;
 const MEDIUM_IDS: usize = 8;
 /// In place of the number of ids of a short pretoken: it has more than fit here, the second table may have them. So

@@ -27,7 +27,7 @@ use crate::hash::SHORT_MAX;
 use crate::pretokenize::{Sink, Splitter};
 use crate::vocab::Vocab;
 use borders::Borders;
-use cache::{Cache, ELSEWHERE, Probe};
+use cache::{Cache, ELSEWHERE, MEDIUM_MAX, Probe};
 use long_pretoken::LongPretoken;
 use merge_queue::MergeQueue;
 use merge_ranks::MergeRanks;
@@ -367,15 +367,16 @@ impl<O: Output> EncodeSink<'_, O> {
     #[inline(never)]
     fn encode_unseen(&mut self, pretoken: &[u8]) {
         self.scratch.ids.clear();
-        if pretoken.len() > SHORT_MAX && !pretoken.is_ascii() && self.encode_pieces(pretoken) {
-            return self.out.extend(&self.scratch.ids);
+        let is_cut = pretoken.len() > SHORT_MAX && !pretoken.is_ascii() && self.encode_pieces(pretoken);
+        let Scratch { ids, long, cache, cancelled, .. } = &mut *self.scratch;
+        if !is_cut && !self.bpe.merge_pretoken(long, pretoken, ids, self.watch) {
+            *cancelled = true;
         }
-        let Scratch { ids, long, .. } = &mut *self.scratch;
-        if !self.bpe.merge_pretoken(long, pretoken, ids, self.watch) {
-            self.scratch.cancelled = true;
+        // A sentence hardly comes twice; its pieces do, and they are in the cache already.
+        if !is_cut || pretoken.len() <= MEDIUM_MAX {
+            cache.insert(pretoken, ids);
         }
-        self.scratch.cache.insert(pretoken, &self.scratch.ids);
-        self.out.extend(&self.scratch.ids);
+        self.out.extend(ids);
     }
 }
 
