@@ -11,7 +11,7 @@ pub type Key = u128;
 pub fn short_key(text: &[u8], start: usize, len: usize) -> Key {
     let bytes = if let Some(sixteen) = text.get(start..start + 16) {
         let all = u128::from_le_bytes(sixteen.try_into().expect("sixteen bytes"));
-        all & (u128::MAX >> (128 - 8 * len))
+        all & FIRST[len]
     } else {
         let mut buffer = [0; 16];
         buffer[..len].copy_from_slice(&text[start..start + len]);
@@ -19,6 +19,17 @@ pub fn short_key(text: &[u8], start: usize, len: usize) -> Key {
     };
     bytes | (len as u128) << 120
 }
+
+/// The lowest bytes, by their number.
+const FIRST: [Key; 16] = {
+    let mut first = [0; 16];
+    let mut len = 1;
+    while len < 16 {
+        first[len] = Key::MAX >> (128 - 8 * len);
+        len += 1;
+    }
+    first
+};
 
 #[inline(always)]
 pub fn fold(a: u64, b: u64) -> u64 {

@@ -160,13 +160,11 @@ impl Cache {
     #[inline(always)]
     pub fn short(&self, probe: Probe) -> Option<([u32; SHORT_IDS], usize)> {
         let line = &self.short[probe.line as usize].0;
-        let entry = if line[0].key == probe.key {
-            &line[0]
-        } else if line[1].key == probe.key {
-            &line[1]
-        } else {
+        // Which of the two it is, nobody can predict.
+        let entry = &line[usize::from(line[0].key != probe.key)];
+        if entry.key != probe.key {
             return None;
-        };
+        }
         let mut ids = entry.ids;
         let count = ids[0] >> COUNT_SHIFT;
         ids[0] &= ID_MASK;
