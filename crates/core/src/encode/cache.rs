@@ -53,6 +53,13 @@ pub struct Probe {
     line: u32,
 }
 
+impl Probe {
+    #[inline(always)]
+    pub fn is_piece(self) -> bool {
+        self.key & PIECE != 0
+    }
+}
+
 pub struct Cache {
     short: Vec<ShortLine>,
     medium: Vec<Medium>,
@@ -143,10 +150,17 @@ impl Cache {
         self.probe_key(short_key(text, start, len))
     }
 
-    /// The same for a piece of a pretoken, which need not have the ids it would have as a pretoken of its own.
+    /// The same for a piece of a pretoken, of any length; it need not have the ids it would have as a pretoken of its
+    /// own.
     #[inline(always)]
     pub fn probe_piece(&self, text: &[u8], start: usize, len: usize) -> Probe {
-        self.probe_key(short_key(text, start, len) | PIECE)
+        if len <= SHORT_MAX {
+            return self.probe_key(short_key(text, start, len) | PIECE);
+        }
+        if len <= MEDIUM_MAX {
+            prefetch(&self.medium, slot(hash_medium(piece_key(text, start, len)), self.medium.len()));
+        }
+        Probe { key: PIECE, line: 0 }
     }
 
     #[inline(always)]
@@ -171,12 +185,10 @@ impl Cache {
         Some((ids, count as usize))
     }
 
-    /// A pretoken of this length will be looked for in another table: its line is on the way from now on.
+    /// A pretoken of more than that and at most [`MEDIUM_MAX`] bytes will be looked for: its line is on the way.
     #[inline(always)]
     pub fn expect(&self, text: &[u8], start: usize, len: usize) {
-        if len <= MEDIUM_MAX {
-            prefetch(&self.medium, slot(hash_medium(medium_key(text, start, len)), self.medium.len()));
-        }
+        prefetch(&self.medium, slot(hash_medium(medium_key(text, start, len)), self.medium.len()));
     }
 
     /// Append the ids of a pretoken that [`Cache::short`] does not know; `false` if no other table does either.

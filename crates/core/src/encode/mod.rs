@@ -256,6 +256,11 @@ impl Bpe {
         self.merge_bytes(long, pretoken, out, watch)
     }
 
+    /// Whether `pretoken` is one token although merges may say otherwise.
+    fn is_whole_token(&self, pretoken: &[u8]) -> bool {
+        self.vocab.ignore_merges() && self.vocab.token_id(pretoken).is_some()
+    }
+
     /// The same where merges alone decide.
     #[inline]
     fn merge_bytes(&self, long: &mut LongPretoken, bytes: &[u8], out: &mut Vec<u32>, watch: &Watch) -> bool {
@@ -353,9 +358,10 @@ impl<O: Output> EncodeSink<'_, O> {
                 self.scratch.cache.short(probe).unwrap_or_default()
             };
             match found {
+                (ids, count @ 1..ELSEWHERE) => self.out.push_four(ids, count),
+                _ if probe.is_piece() => self.encode_piece(text, start, end, probe),
                 (_, ELSEWHERE) if self.scratch.cache.find(text, start, end, self.out) => {}
-                (_, 0 | ELSEWHERE) => self.encode_unseen(&text[start..end]),
-                (ids, count) => self.out.push_four(ids, count),
+                _ => self.encode_unseen(&text[start..end]),
             }
         }
         self.scratch.num_waiting = 0;
@@ -384,56 +390,106 @@ impl<O: Output> EncodeSink<'_, O> {
     /// Cut `pretoken` where nothing merges and leave the ids of all pieces in the scratch; `false` and no ids if there
     /// is no such place, or if it is a token as a whole that no cutting may miss.
     fn encode_pieces(&mut self, pretoken: &[u8]) -> bool {
-        let (bpe, watch) = (self.bpe, self.watch);
-        if bpe.vocab.ignore_merges() && bpe.vocab.token_id(pretoken).is_some() {
+        let bpe = self.bpe;
+        if bpe.is_whole_token(pretoken) {
             return false;
         }
-        let Scratch { cache, ids, long, .. } = &mut *self.scratch;
-        let borders = bpe.borders();
-        let mut is_cut = false;
-        let mut go_on = true;
-        borders.pieces(pretoken, |start, end| {
-            if end - start == pretoken.len() {
-                return;
-            }
-            is_cut = true;
-            let first = ids.len();
-            if end - start > SHORT_MAX {
-                if !cache.find_piece(pretoken, start, end, ids) {
-                    go_on &= bpe.merge_bytes(long, &pretoken[start..end], ids, watch);
-                    cache.insert_piece(pretoken, start, end, &ids[first..]);
-                }
-                return;
-            }
-            let probe = cache.probe_piece(pretoken, start, end - start);
-            if let Some((known, count)) = cache.short(probe) {
-                ids.extend_from_slice(&known[..count]);
-            } else {
-                go_on &= bpe.merge_bytes(long, &pretoken[start..end], ids, watch);
-                cache.insert_short(probe, &ids[first..]);
+        let mut ids = std::mem::take(&mut self.scratch.ids);
+        bpe.borders().pieces(pretoken, |start, end| {
+            if end - start < pretoken.len() {
+                let probe = self.scratch.cache.probe_piece(pretoken, start, end - start);
+                self.scratch.piece(bpe, pretoken, start, end, probe, &mut ids, self.watch);
             }
         });
-        self.scratch.cancelled |= !go_on;
+        self.scratch.ids = ids;
+        !self.scratch.ids.is_empty()
+    }
+
+    /// The same for the pretoken `text[start..end]`, whose pieces wait like pretokens.
+    fn await_pieces(&mut self, text: &[u8], start: usize, end: usize) -> bool {
+        let (bpe, pretoken) = (self.bpe, &text[start..end]);
+        if pretoken.is_ascii() || bpe.is_whole_token(pretoken) {
+            return false;
+        }
+        let mut is_cut = false;
+        bpe.borders().pieces(pretoken, |first, last| {
+            if last - first < pretoken.len() {
+                is_cut = true;
+                let probe = self.scratch.cache.probe_piece(text, start + first, last - first);
+                self.wait(text, start + first, start + last, probe);
+            }
+        });
         is_cut
+    }
+
+    #[inline(never)]
+    fn encode_piece(&mut self, text: &[u8], start: usize, end: usize, probe: Probe) {
+        let mut ids = std::mem::take(&mut self.scratch.ids);
+        ids.clear();
+        self.scratch.piece(self.bpe, text, start, end, probe, &mut ids, self.watch);
+        self.out.extend(&ids);
+        self.scratch.ids = ids;
+    }
+
+    #[inline(always)]
+    fn wait(&mut self, text: &[u8], start: usize, end: usize, probe: Probe) {
+        let scratch = &mut *self.scratch;
+        scratch.waiting[scratch.num_waiting] = (start, end, probe);
+        scratch.num_waiting += 1;
+        if scratch.num_waiting == BATCH {
+            self.flush(text);
+        }
+    }
+}
+
+impl Scratch {
+    /// Append the ids of the piece `text[start..end]` of a pretoken.
+    #[inline]
+    #[allow(clippy::too_many_arguments)] // what a sink has, without its output
+    fn piece(
+        &mut self,
+        bpe: &Bpe,
+        text: &[u8],
+        start: usize,
+        end: usize,
+        probe: Probe,
+        ids: &mut Vec<u32>,
+        watch: &Watch,
+    ) {
+        let first = ids.len();
+        let is_short = end - start <= SHORT_MAX;
+        if is_short && let Some((known, count)) = self.cache.short(probe) {
+            ids.extend_from_slice(&known[..count]);
+            return;
+        }
+        if !is_short && self.cache.find_piece(text, start, end, ids) {
+            return;
+        }
+        self.cancelled |= !bpe.merge_bytes(&mut self.long, &text[start..end], ids, watch);
+        if is_short {
+            self.cache.insert_short(probe, &ids[first..]);
+        } else {
+            self.cache.insert_piece(text, start, end, &ids[first..]);
+        }
     }
 }
 
 impl<O: Output> Sink for EncodeSink<'_, O> {
     #[inline(always)]
     fn pretoken(&mut self, text: &[u8], start: usize, end: usize) {
-        let scratch = &mut *self.scratch;
         let len = end - start;
+        let cache = &self.scratch.cache;
         let probe = if len <= SHORT_MAX {
-            scratch.cache.probe(text, start, len)
+            cache.probe(text, start, len)
+        } else if len <= MEDIUM_MAX {
+            cache.expect(text, start, len);
+            Probe::default()
+        } else if self.await_pieces(text, start, end) {
+            return;
         } else {
-            scratch.cache.expect(text, start, len);
             Probe::default()
         };
-        scratch.waiting[scratch.num_waiting] = (start, end, probe);
-        scratch.num_waiting += 1;
-        if scratch.num_waiting == BATCH {
-            self.flush(text);
-        }
+        self.wait(text, start, end, probe);
     }
 
     fn cancelled(&self) -> bool {
