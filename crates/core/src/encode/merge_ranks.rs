@@ -104,7 +104,7 @@ impl MergeRanks {
 
     #[inline(always)]
     fn buckets_of(&self, key: u64) -> [usize; 2] {
-        self.keys.map(|k| ((key.wrapping_mul(k) >> 32) * self.buckets.len() as u64 >> 32) as usize)
+        self.keys.map(|k| (((key.wrapping_mul(k) >> 32) * self.buckets.len() as u64) >> 32) as usize)
     }
 
     /// The rank of the merge that joins two tokens, [`NO_MERGE`] if none does.
