@@ -110,11 +110,6 @@ impl Cache {
         }
     }
 
-    /// What is in now was expected: crowding counts from here.
-    pub fn settle(&mut self) {
-        self.inserted = 0;
-    }
-
     /// Whether larger tables would forget less.
     #[inline(always)]
     pub fn is_crowded(&self) -> bool {

@@ -42,9 +42,6 @@ pub use stream::EncodeStream;
 /// How many pretokens wait so that the cache line each one needs is there when it is asked for.
 const BATCH: usize = 64;
 
-/// Longest token, in bytes, that a cache knows before it sees it.
-const SEED_MAX: usize = 31;
-
 /// What each thread may hold for pretokens it has seen, unless the caller says otherwise.
 pub const DEFAULT_CACHE_BYTES: usize = 32 << 20;
 
@@ -280,10 +277,8 @@ impl Bpe {
         // A fork while another thread held the lock leaves it locked for ever: then a new one does.
         let kept = self.idle.try_lock().ok().and_then(|mut idle| idle.pop());
         kept.unwrap_or_else(|| {
-            let mut cache = Cache::new(self.cache_bytes, self.vocab.size());
-            self.seed(&mut cache);
             Box::new(Scratch {
-                cache,
+                cache: Cache::new(self.cache_bytes, self.vocab.size()),
                 waiting: [(0, 0, Probe::default()); BATCH],
                 num_waiting: 0,
                 ids: Vec::new(),
@@ -291,25 +286,6 @@ impl Bpe {
                 cancelled: false,
             })
         })
-    }
-
-    /// Let the cache know the pretokens that are tokens, most of what a text will ask for, before it asks.
-    fn seed(&self, cache: &mut Cache) {
-        // A cache that cannot hold them would only lose the first to the last.
-        if self.cache_bytes / 2 / 32 < self.vocab.size() {
-            return;
-        }
-        let unreachable = if self.vocab.ignore_merges() { &[] } else { self.vocab.unreachable() };
-        let mut unreachable = unreachable.iter().copied().peekable();
-        let mut special = self.vocab.special_tokens().iter().map(|(_, id)| *id).peekable();
-        for id in 0..self.vocab.size() as u32 {
-            let is_token = special.next_if_eq(&id).is_none() & unreachable.next_if_eq(&id).is_none();
-            let token = self.vocab.token(id);
-            if is_token && (1..=SEED_MAX).contains(&token.len()) {
-                cache.insert(token, &[id]);
-            }
-        }
-        cache.settle();
     }
 
     fn keep_scratch(&self, mut scratch: Box<Scratch>) {
