@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::merge_ranks::{MergeRanks, NO_MERGE};
+use super::merge_ranks::{MergeRanks, NO_MERGE, NO_TOKEN};
 
 const NONE: u32 = u32::MAX;
 /// A pass must take away at least one token in so many to be followed by another.
@@ -16,6 +16,28 @@ const WORTH_A_PASS: usize = 8;
 /// A merge that was possible when it came here: rank, left position, left id, right id. The ids tell whether it still
 /// is.
 type Offer = (u32, u32, u32, u32);
+
+/// The last question to [`MergeRanks`] and its answer.
+struct Answer {
+    pair: (u32, u32),
+    rank: u32,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Answer { pair: (NO_TOKEN, NO_TOKEN), rank: NO_MERGE }
+    }
+}
+
+impl Answer {
+    #[inline(always)]
+    fn to(&mut self, ranks: &MergeRanks, left: u32, right: u32) -> u32 {
+        if self.pair != (left, right) {
+            *self = Answer { pair: (left, right), rank: ranks.rank(left, right) };
+        }
+        self.rank
+    }
+}
 
 /// Buffers, kept from one text to the next.
 #[derive(Default)]
@@ -73,18 +95,20 @@ impl MergeQueue {
         let len = self.ids.len();
         let (mut from, mut to) = (0, 0);
         let mut is_interrupted = false;
+        // Where one pair is everywhere, the same two questions come again and again.
+        let (mut with_previous, mut with_following) = (Answer::default(), Answer::default());
         while from < len {
             if !is_interrupted && from + 1 < len && self.ranks[from] == rank {
                 self.ids[to] = joined;
                 from += 2;
                 if to > 0 {
-                    self.ranks[to - 1] = ranks.rank(self.ids[to - 1], joined);
+                    self.ranks[to - 1] = with_previous.to(ranks, self.ids[to - 1], joined);
                     is_interrupted |= self.ranks[to - 1] < rank;
                 }
                 if from < len {
                     // Right for the pair with the next token as it is now; if that one is joined too, it is asked
                     // again from there.
-                    let with_next = ranks.rank(joined, self.ids[from]);
+                    let with_next = with_following.to(ranks, joined, self.ids[from]);
                     is_interrupted |= with_next < rank;
                     self.ranks[to] = with_next;
                 }
