@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tokenmill as tm
-from tokenmill.train.work_folder import units_done
+from tokenmill.work.folder import units_done
 
 SEPARATOR = "<|endoftext|>"
 WORDS = [
@@ -198,12 +198,12 @@ def test_separators_that_overlap_themselves_are_found_alike_in_units(
 KILLABLE = """
 import sys, time
 import tokenmill as tm
-from tokenmill.train.work_folder import WorkFolder
-save = WorkFolder.save
-def slow_save(self, unit, result):
-    save(self, unit, result)
+from tokenmill.work.folder import WorkFolder
+write_note = WorkFolder.write_note
+def slow_note(self, unit, note):
+    write_note(self, unit, note)
     time.sleep(0.05)
-WorkFolder.save = slow_save
+WorkFolder.write_note = slow_note
 tm.count(sys.argv[1], out=sys.argv[2], unit_bytes=3000, block_bytes=500)
 """
 

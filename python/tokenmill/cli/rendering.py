@@ -14,9 +14,10 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.train.count import CountRun
 from tokenmill.train.count_job import CountPlan
 from tokenmill.train.counts import PretokenCounts
-from tokenmill.train.report import ReadReport, TrainingReport
+from tokenmill.train.report import TrainingReport
 from tokenmill.train.run import STOPPED, TrainingRun
-from tokenmill.train.work_folder import units_done, work_folder_of
+from tokenmill.work.folder import units_done, work_folder_of
+from tokenmill.work.read_report import ReadReport
 
 
 @contextlib.contextmanager

@@ -23,8 +23,8 @@ from tokenmill.report.words import count_kept_whole, find_words
 from tokenmill.sources.inputs import Inputs, find_inputs
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import TextSource
+from tokenmill.tokenizer.threads import num_threads
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.train.count import num_threads
 
 FLUSH_BYTES = 1 << 20
 """Documents go to the tokenizers in batches of about this size."""

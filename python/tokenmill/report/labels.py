@@ -23,7 +23,7 @@ from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import TextSource
 from tokenmill.sources.spool import spooled
 from tokenmill.sources.text_files import InputFile
-from tokenmill.train.report import ReadReport
+from tokenmill.work.read_report import ReadReport
 
 _READ_BYTES = 1 << 18
 _BATCH_ROWS = 1024

@@ -16,8 +16,8 @@ from tokenmill.sources.choices import require_whole_number
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import OpenedSource, TextSource
 from tokenmill.sources.text_files import InputFile
-from tokenmill.train.reading import new_reader
-from tokenmill.train.report import ReadReport
+from tokenmill.work.read_report import ReadReport
+from tokenmill.work.reading import new_reader
 
 Text = str | bytes
 """A document: `str`, or the bytes themselves where they are not UTF-8 and were kept."""

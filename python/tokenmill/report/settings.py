@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tokenmill.sources.choices import require_whole_number
-from tokenmill.train.count import num_threads
+from tokenmill.tokenizer.threads import num_threads
 
 
 @dataclass(frozen=True)

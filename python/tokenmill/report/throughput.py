@@ -19,8 +19,8 @@ from tokenmill.report.settings import ThroughputSettings
 from tokenmill.report.timing import ColdAndWarm, Timing, Work
 from tokenmill.sources.inputs import Inputs, find_inputs
 from tokenmill.sources.options import ReadOptions
+from tokenmill.tokenizer.threads import num_threads
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.train.count import num_threads
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,14 @@ from tokenmill.sources.inputs import Inputs, find_inputs
 from tokenmill.sources.options import ReadKeywords, ReadOptions
 from tokenmill.sources.source import TextSource
 from tokenmill.storage.files import local_path
-from tokenmill.train.count_job import BLOCK_BYTES, CountJob, CountPlan
+from tokenmill.tokenizer.threads import num_threads
+from tokenmill.train.count_job import CountJob, CountPlan
 from tokenmill.train.counts import PretokenCounts, described
-from tokenmill.train.origin import InputRecord, Origin, same_inputs
-from tokenmill.train.settings import MAX_THREADS, TrainSettings
-from tokenmill.train.units import UNIT_BYTES
+from tokenmill.train.origin import Origin
+from tokenmill.train.settings import TrainSettings
+from tokenmill.work.input_records import InputRecord, same_inputs
+from tokenmill.work.reading import BLOCK_BYTES
+from tokenmill.work.units import UNIT_BYTES
 
 
 def count(
@@ -151,12 +154,3 @@ def origin_of(
     """What counts of these sources will say about themselves; nothing is hashed yet."""
     records = [InputRecord.of(source) for source in sources]
     return described(pattern, special_tokens, records, options.as_settings())
-
-
-def num_threads(threads: int | None) -> int:
-    """`threads`, or one for each core this process may use."""
-    if threads is not None:
-        return require_whole_number("threads", threads, 1, MAX_THREADS)
-    if hasattr(os, "sched_getaffinity"):
-        return min(MAX_THREADS, len(os.sched_getaffinity(0)))
-    return min(MAX_THREADS, os.cpu_count() or 1)

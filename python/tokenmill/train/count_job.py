@@ -17,13 +17,13 @@ from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import TextSource
 from tokenmill.sources.text_files import InputFile
 from tokenmill.train.counts import PretokenCounts
-from tokenmill.train.origin import BackgroundHashes, Origin
-from tokenmill.train.reading import Reading, new_reader
-from tokenmill.train.report import ReadReport
-from tokenmill.train.units import UNIT_BYTES, Unit, plan_as_json, plan_units
-from tokenmill.train.work_folder import UnitResult, WorkFolder, units_done
-
-BLOCK_BYTES = 1 << 20
+from tokenmill.train.origin import Origin
+from tokenmill.train.unit_counts import UnitResult, file_names, load_unit, save_unit
+from tokenmill.work.folder import WorkFolder, units_done
+from tokenmill.work.input_records import BackgroundHashes
+from tokenmill.work.read_report import ReadReport
+from tokenmill.work.reading import BLOCK_BYTES, Reading, new_reader
+from tokenmill.work.units import UNIT_BYTES, Unit, plan_as_json, plan_units
 
 log = logging.getLogger("tokenmill")
 
@@ -117,17 +117,17 @@ class CountJob:
         started = time.perf_counter()
         settings = {**self.origin.without_inputs().as_json(), "version": _core.__version__}
         units = plan_units(files, self.options, settings, self.unit_bytes)
-        work.begin(plan_as_json(units, settings), units)
+        work.begin(plan_as_json("count", units, settings), file_names(units))
         tally = UnitTally(sum(unit.size_in_bytes for unit in units))
         resumed = False
         for unit in units:
-            result = work.load(unit)
+            result = load_unit(work, unit)
             if result is None:
                 if not resumed:
                     meter.begin("counting", "bytes", tally.report.bytes, tally.fraction)
                     resumed = True
                 result = self._count_unit(unit, tally, meter)
-                work.save(unit, result)
+                save_unit(work, unit, result)
             tally.add(unit, result)
             hashes.want(tally.report.inputs)
             if result.report.limit_reached:
@@ -143,7 +143,7 @@ class CountJob:
         splitter = _core.Splitter(self.origin.pattern, self.origin.special_tokens or ())
         counter = _core.Counter(splitter, self.threads)
         reader = new_reader(self.options, tally.report.chars, tally.report.bytes, self.block_bytes)
-        reading.count_with(counter, reader)
+        reading.run(reader, lambda sources, progress: counter.count(reader, sources, progress))
         report = ReadReport(
             inputs=reading.num_inputs,
             **reader.report,

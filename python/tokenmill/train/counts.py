@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 from tokenmill import _core
 from tokenmill.errors import ConfigError
 from tokenmill.progress import quantity
-from tokenmill.train.origin import InputRecord, Origin, hash_inputs
+from tokenmill.train.origin import Origin
 from tokenmill.train.settings import (
     check_pattern_name,
     check_special_tokens,
     normalise_special_tokens,
 )
+from tokenmill.work.input_records import InputRecord, hash_inputs
 
 if TYPE_CHECKING:
-    from tokenmill.train.report import ReadReport
+    from tokenmill.work.read_report import ReadReport
 
 
 class PretokenCounts:

@@ -16,8 +16,8 @@ from tokenmill.sources.choices import require_one_of
 from tokenmill.sources.inputs import Inputs
 from tokenmill.sources.options import ReadKeywords, ReadOptions
 from tokenmill.storage.files import local_path
+from tokenmill.tokenizer.threads import num_threads
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.train.count import num_threads
 from tokenmill.train.counts import PretokenCounts, described
 from tokenmill.train.run import TrainingRun
 from tokenmill.train.settings import (

@@ -13,7 +13,8 @@ from tokenmill.errors import ConfigError
 from tokenmill.tokenizer.manifest import FILE_NAME, Manifest, read_manifest
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.train.counts import PretokenCounts
-from tokenmill.train.origin import Origin, same_inputs
+from tokenmill.train.origin import Origin
+from tokenmill.work.input_records import same_inputs
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ MAX_VOCAB_SIZE = 2**31
 TIES = ("lowest-ids", "huggingface", "greatest-bytes")
 PLACEMENTS = ("first", "after-bytes", "last")
 ENGINES = ("rust", "reference")
-MAX_THREADS = 1024
 
 _OTHER_NAMES = {
     "cl100k": "gpt4",

@@ -16,7 +16,7 @@ from tokenmill.report.sampling import DocumentReading, Reservoir, Sample, sample
 from tokenmill.sources.documents import documents
 from tokenmill.sources.inputs import find_inputs
 from tokenmill.sources.options import ReadOptions
-from tokenmill.train.report import ReadReport
+from tokenmill.work.read_report import ReadReport
 
 SILENT = Meter(False)
 

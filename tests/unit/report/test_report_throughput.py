@@ -23,7 +23,7 @@ from tokenmill.report.settings import ThroughputSettings
 from tokenmill.report.throughput import ThroughputReport, measure_throughput
 from tokenmill.tokenizer.token_batch import TokenBatch
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.train.report import ReadReport
+from tokenmill.work.read_report import ReadReport
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog, doesn't it? 1234567",

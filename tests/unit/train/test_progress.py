@@ -15,7 +15,7 @@ import tokenmill as tm
 from tokenmill.progress import Meter, Snapshot, duration, quantity, size
 from tokenmill.sources.inputs import find_inputs
 from tokenmill.sources.options import ReadOptions
-from tokenmill.train.reading import Reading
+from tokenmill.work.reading import Reading
 
 
 def test_snapshots_know_rate_and_time_left() -> None:

@@ -46,7 +46,7 @@ def train(**keywords: Any) -> tm.Tokenizer:
         ({"engine": "gpu"}, ConfigError, "unknown engine `gpu`"),
         ({"min_count": 0}, ConfigError, "min count 0 is below 1"),
         ({"max_token_bytes": 0}, ConfigError, "max token bytes 0 is below 1"),
-        ({"threads": 0}, ConfigError, "threads 0 is below 1"),
+        ({"threads": 0}, ConfigError, "threads is 0, not between 1 and 1024"),
         ({"reserve": -1}, ConfigError, "reserve -1 is below 0"),
         ({"separator": ""}, ConfigError, "separator is empty"),
         ({"counts": tm.PretokenCounts.from_dict({})}, ConfigError, "not both"),

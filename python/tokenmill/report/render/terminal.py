@@ -8,7 +8,7 @@ from tokenmill.report.compression import CompressionReport, Row
 from tokenmill.report.sizes import span
 from tokenmill.report.throughput import PeerResult, ThroughputReport
 from tokenmill.report.timing import Timing
-from tokenmill.train.report import ReadReport
+from tokenmill.work.read_report import ReadReport
 
 Values = Callable[[Row], Sequence[float | None]]
 """A measure of a row: one number for each tokenizer."""

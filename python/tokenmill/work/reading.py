@@ -1,8 +1,9 @@
 """Reading for the core: opens sources one after another, watches how far they are, closes them."""
 
 import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tokenmill import _core
 from tokenmill.progress import Meter
@@ -10,9 +11,18 @@ from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import OpenedSource, Part, TextSource
 from tokenmill.sources.text_files import InputFile
 
+T = TypeVar("T")
+
+
+BLOCK_BYTES = 1 << 20
+"""What one thread takes at a time: enough to make the taking cheap, little enough to spread work."""
+
 
 def new_reader(
-    options: ReadOptions, chars_before: int = 0, bytes_before: int = 0, block_bytes: int = 1 << 20
+    options: ReadOptions,
+    chars_before: int = 0,
+    bytes_before: int = 0,
+    block_bytes: int = BLOCK_BYTES,
 ) -> _core.Reader:
     """The core's reader under these options; `…_before` is what earlier units used of the limits."""
     return _core.Reader(
@@ -65,13 +75,19 @@ class Reading:
         self.num_inputs = 0
         """Inputs begun so far; later parts of one that began elsewhere do not count."""
 
-    def count_with(self, counter: _core.Counter, reader: _core.Reader) -> None:
-        """Count everything. SourceError if a file was not the same from its listing to the end."""
+    def run(
+        self,
+        reader: _core.Reader,
+        work: Callable[[Iterator[_core.Source], Callable[[int, int], None] | None], T],
+    ) -> T:
+        """`work(sources, progress)`, which reads everything with `reader`. SourceError if a file was
+        not the same from its listing to the end."""
         with contextlib.closing(self.sources()) as sources:
-            counter.count(reader, sources, self._progress if self._meter.is_shown else None)
+            result = work(sources, self._progress if self._meter.is_shown else None)
         self.require_unchanged()
         if not reader.limit_reached:
             self._progress(reader.report["bytes"], 0)
+        return result
 
     def sources(self) -> Generator[_core.Source]:
         """Each source, opened when the one before is at its end."""

@@ -43,7 +43,7 @@ class UnitPart:
 
 @dataclass(frozen=True)
 class Unit:
-    """Parts that are counted together."""
+    """Parts that are read together."""
 
     name: str
     parts: tuple[UnitPart, ...]
@@ -60,7 +60,7 @@ def plan_units(
     unit_bytes: int = UNIT_BYTES,
 ) -> list[Unit]:
     """Units of about `unit_bytes`, in the order of `files`. `settings` are what else decides the
-    counts."""
+    result."""
     units: list[Unit] = []
     for parts in _grouped(files, options, unit_bytes):
         before = units[-1].name if units and options.has_limit else ""
@@ -92,10 +92,10 @@ def _name(
     return f"{index:05}-{digest}"
 
 
-def plan_as_json(units: Sequence[Unit], settings: Mapping[str, object]) -> bytes:
+def plan_as_json(kind: str, units: Sequence[Unit], settings: Mapping[str, object]) -> bytes:
     """What plan.json says, for people and for `tokenmill status`."""
     plan = {
-        "format": "tokenmill count plan",
+        "format": f"tokenmill {kind} plan",
         "format_version": 1,
         "settings": settings,
         "units": [

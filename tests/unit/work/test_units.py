@@ -12,8 +12,8 @@ from tokenmill.errors import ConfigError, SourceError
 from tokenmill.sources.inputs import find_inputs
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.text_files import InputFile
-from tokenmill.train.units import Unit, plan_units
-from tokenmill.train.work_folder import WorkFolder, units_done, work_folder_of
+from tokenmill.work.folder import WorkFolder, units_done, work_folder_of
+from tokenmill.work.units import Unit, plan_units
 
 SEPARATOR = "<|endoftext|>"
 
@@ -83,16 +83,16 @@ class Stop(Exception):
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, units: int) -> None:
     """Let `units` units be saved, then fail."""
-    save = WorkFolder.save
+    write_note = WorkFolder.write_note
     saved: list[str] = []
 
-    def save_then_stop(self: WorkFolder, unit: Unit, result: Any) -> None:
-        save(self, unit, result)
+    def save_then_stop(self: WorkFolder, unit: Unit, note: Any) -> None:
+        write_note(self, unit, note)
         saved.append(unit.name)
         if len(saved) >= units:
             raise Stop
 
-    monkeypatch.setattr(WorkFolder, "save", save_then_stop)
+    monkeypatch.setattr(WorkFolder, "write_note", save_then_stop)
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_chars": 3000}, {"max_bytes": 2000, "doc_cap": 11}])
@@ -111,14 +111,14 @@ def test_an_interrupted_count_goes_on_where_it_stopped(
     assert done is not None
     assert done[0] == 2 < done[1]
     loaded: list[bool] = []
-    load = WorkFolder.load
+    note = WorkFolder.note
 
     def watch(self: WorkFolder, unit: Unit) -> Any:
-        found = load(self, unit)
+        found = note(self, unit)
         loaded.append(found is not None)
         return found
 
-    monkeypatch.setattr(WorkFolder, "load", watch)
+    monkeypatch.setattr(WorkFolder, "note", watch)
     counts = tm.count(tmp_path / "d", out=out, unit_bytes=700, **limits)  # pyright: ignore[reportArgumentType]
     assert loaded[:2] == [True, True]
     assert not any(loaded[2:])
