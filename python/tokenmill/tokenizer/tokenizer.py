@@ -233,6 +233,12 @@ class Tokenizer(Codec):
         """The Jinja template that came with the tokenizer. Nothing here runs it."""
         return self._vocab.extras.chat_template
 
+    @property
+    def sha256(self) -> str:
+        """Of everything that decides ids: the same for two tokenizers exactly if they are equal,
+        whatever files they come from. A dataset names its tokenizer by it."""
+        return self._vocab.sha256
+
     def _behaviour(self) -> tuple[object, ...]:
         """All that decides ids. Patterns of one regex split alike, whatever they are called."""
         return self._vocab.core, self._regex, self._vocab.normalizer

@@ -6,10 +6,15 @@ different bytes, each of the 256 bytes is one, and each merge joins two of them 
 spell.
 """
 
+import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill import _core
@@ -74,12 +79,41 @@ class Vocab:
         return [(self.tokens[left], self.tokens[right]) for left, right, _ in self.merges]
 
     @cached_property
+    def sha256(self) -> str:
+        """Of everything that decides ids, whatever file it came from (docs/formats.md)."""
+        parts = (
+            b"tokenmill tokenizer 1",
+            _core.Splitter(self.pattern).regex.encode(),
+            (self.normalizer or "").encode(),
+            bytes([self.ignore_merges]),
+            _uint32(map(len, self.tokens)),
+            b"".join(self.tokens),
+            _uint32(chain.from_iterable(self.merges)),
+            _uint32(self.special_tokens.values()),
+        )
+        digest = hashlib.sha256()
+        for part in parts:
+            # With its length before it, no part can be read as the end of the one before.
+            digest.update(struct.pack("<Q", len(part)))
+            digest.update(part)
+        return digest.hexdigest()
+
+    @cached_property
     def proof(self) -> "Proof":
         """What follows from the tokens and merges: which tokens nothing makes, and whether tiktoken,
         which knows no merges, gives the same ids. Found when first asked for."""
         from tokenmill.tokenizer.proof import prove
 
         return prove(self)
+
+
+def _uint32(numbers: Iterable[int]) -> bytes:
+    """Little-endian, four bytes each."""
+    # `I` is four bytes on every platform that CPython runs on.
+    packed = array("I", numbers)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Documents as token ids on disk: written, described, read back and checked."""
