@@ -8,10 +8,11 @@
 
 `train` and `count` read files, folders, globs, iterables and tables; `Tokenizer` encodes, decodes,
 saves and loads (`TokenBatch` is what it makes of many texts, `DecodeStream` decodes ids as they
-arrive); `PretokenCounts` add up, save and load. Errors are subclasses of `TokenmillError`.
+arrive); `PretokenCounts` add up, save and load; `Dataset` opens token files. Errors are subclasses of `TokenmillError`.
 """
 
 from tokenmill._core import UNICODE_VERSION, __version__
+from tokenmill.dataset.dataset import Dataset
 from tokenmill.errors import (
     ConfigError,
     DeviceError,
@@ -35,6 +36,7 @@ from tokenmill.train.report import TrainingReport
 __all__ = [
     "UNICODE_VERSION",
     "ConfigError",
+    "Dataset",
     "DecodeStream",
     "DeviceError",
     "FormatError",

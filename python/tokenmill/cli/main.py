@@ -8,8 +8,11 @@ from tokenmill.cli.convert import convert
 from tokenmill.cli.count import count
 from tokenmill.cli.decode import decode
 from tokenmill.cli.demo import demo
+from tokenmill.cli.inspect import inspect
 from tokenmill.cli.report import report
+from tokenmill.cli.stats import stats
 from tokenmill.cli.train import train
+from tokenmill.cli.verify import verify
 
 app = typer.Typer(
     name="tokenmill",
@@ -51,6 +54,9 @@ app.command()(count)
 app.command()(train)
 app.command()(decode)
 app.command()(convert)
+app.command()(inspect)
+app.command()(stats)
+app.command()(verify)
 app.add_typer(report)
 
 
