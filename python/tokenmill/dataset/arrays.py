@@ -5,6 +5,7 @@ is touched. So the size is compared with what it must be before anything is mapp
 else.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,7 +75,7 @@ def map_items(path: Path, dtype: str, length: int, *, header: bytes = b"") -> Ar
 def require_size(path: Path, expected: int, holds: str) -> None:
     """FormatError if the file is not `expected` bytes long, as its `holds` take."""
     try:
-        size = path.stat().st_size
+        size = os.stat(path).st_size
     except OSError as error:
         raise unreadable(path, error) from error
     if size != expected:

@@ -4,8 +4,7 @@ Every size is compared with the manifest when a dataset is opened, and again whe
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,6 +52,7 @@ class DescribedShard:
         self._folder, self._layout, self._dtype = folder, layout, dtype
         self._shard, self._eos_id = shard, eos_id
         self.num_tokens, self.num_documents = shard.tokens, shard.documents
+        self._mapped: dict[str, Array] = {}
         self._require_sizes()
 
     def _require_sizes(self) -> None:
@@ -71,20 +71,40 @@ class DescribedShard:
     def _length(self, kind: str) -> int:
         return self.num_tokens if kind == "mask" else self.num_documents
 
+    @property
+    def tokens(self) -> Array:
+        return self._once("tokens", self._map_tokens)
+
+    @property
+    def ends(self) -> Array:
+        return self._once("documents", self._map_ends)
+
+    @property
+    def num_bytes(self) -> Array | None:
+        return self._array("bytes")
+
+    @property
+    def mask(self) -> Array | None:
+        return self._array("mask")
+
     def _array(self, kind: str) -> Array | None:
-        if kind not in self._shard.files:
-            return None
+        return self._once(kind, lambda: self._map(kind)) if kind in self._shard.files else None
+
+    def _once(self, kind: str, open_array: Callable[[], Array]) -> Array:
+        if kind not in self._mapped:
+            self._mapped[kind] = open_array()
+        return self._mapped[kind]
+
+    def _map(self, kind: str) -> Array:
         return map_npy(self._path(kind), ARRAYS[kind], self._length(kind))
 
-    @cached_property
-    def tokens(self) -> Array:
+    def _map_tokens(self) -> Array:
         return open_tokens(self._layout, self._path("tokens"), self.num_tokens, self._dtype)
 
-    @cached_property
-    def ends(self) -> Array:
-        found = self._array("documents")
-        if found is None:
+    def _map_ends(self) -> Array:
+        if "documents" not in self._shard.files:
             return self._found_ends()
+        found = self._map("documents")
         if self.num_documents and int(found[-1]) != self.num_tokens:
             raise FormatError(
                 f"`{self._path('documents')}` ends at token {int(found[-1]):,}, "
@@ -113,14 +133,6 @@ class DescribedShard:
                 "encode to a folder, which keeps the ends of documents",
             )
         return ends
-
-    @cached_property
-    def num_bytes(self) -> Array | None:
-        return self._array("bytes")
-
-    @cached_property
-    def mask(self) -> Array | None:
-        return self._array("mask")
 
 
 class ShardedArray:

@@ -1,5 +1,6 @@
 """manifest.json of datasets: the same bytes for the same values, and nothing read that is not right."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,6 @@ def changed(path: str, value: Any) -> bytes:
     for name in parents:
         place = place[int(name) if isinstance(place, list) else name]
     place[last] = value
-    import hashlib
-
     return dump_json(document | {"sha256": hashlib.sha256(dump_json(document)).hexdigest()})
 
 
