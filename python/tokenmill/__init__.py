@@ -8,11 +8,13 @@
 
 `train` and `count` read files, folders, globs, iterables and tables; `Tokenizer` encodes, decodes,
 saves and loads (`TokenBatch` is what it makes of many texts, `DecodeStream` decodes ids as they
-arrive); `PretokenCounts` add up, save and load; `Dataset` opens token files. Errors are subclasses of `TokenmillError`.
+arrive); `PretokenCounts` add up, save and load; `encode_dataset` writes token files and `Dataset`
+opens them. Errors are subclasses of `TokenmillError`.
 """
 
 from tokenmill._core import UNICODE_VERSION, __version__
 from tokenmill.dataset.dataset import Dataset
+from tokenmill.dataset.encode import encode_dataset
 from tokenmill.errors import (
     ConfigError,
     DeviceError,
@@ -51,5 +53,6 @@ __all__ = [
     "__version__",
     "count",
     "documents",
+    "encode_dataset",
     "train",
 ]

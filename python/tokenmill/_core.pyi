@@ -22,8 +22,11 @@ __all__ = [
     "TokenizerModel",
     "Vocab",
     "__version__",
+    "encode_documents",
+    "join_documents",
     "named_patterns",
     "read_tokenizer_json",
+    "shuffle_documents",
     "train_merges",
     "train_merges_from",
 ]
@@ -487,3 +490,65 @@ class EncodeStream:
 
     def finish(self) -> Array:
         """The rest. Feeding again starts a new text."""
+
+_ShardSize = tuple[int, int, int, int]
+"""(tokens, documents, text bytes, trained tokens) of a shard."""
+
+def encode_documents(
+    bpe: Bpe,
+    reader: Reader,
+    sources: Iterator[Source],
+    *,
+    targets: Sequence[tuple[str, int, _ShardSize]],
+    token_header: int,
+    other_header: int,
+    shard_tokens: int | None,
+    wide: bool,
+    bos: int | None,
+    eos: int | None,
+    allowed_special: _Special,
+    held_out: tuple[float, int] | None,
+    threads: int,
+    progress: _Progress | None = None,
+) -> tuple[list[list[_ShardSize]], dict[str, int]]:
+    """Append the tokens of every document to growing files; the same bytes on any number of `threads`.
+
+    A target is (path prefix, number of the shard to go on with, what that shard holds): its files are
+    `PREFIX-00000.tokens`, `.documents` (uint64 ends) and `.bytes` (uint64 text bytes of each document), with zeros for a
+    header at the start; what they hold beyond the given size is cut off. A shard ends at the first document end at or
+    after `shard_tokens`. `held_out` (fraction, seed) sends documents to the second target by the xxh3 hash of their
+    bytes. Gives the sizes of each target's shards from the one it went on with, the last perhaps empty, and how often
+    special tokens occurred that are not `allowed_special` and so were encoded as text. GIL released, Ctrl-C heard."""
+
+def shuffle_documents(
+    *,
+    source: str,
+    target: str,
+    sizes: Sequence[_ShardSize],
+    token_header: int,
+    other_header: int,
+    shard_tokens: int | None,
+    wide: bool,
+    masked: bool,
+    seed: int,
+    group: int,
+    memory: int,
+    progress: _Progress | None = None,
+) -> list[_ShardSize]:
+    """Copy the documents of the shards with prefix `source` and these `sizes` to new ones with prefix `target`, in an
+    order that depends on `seed` and their number alone; `group` documents in a row stay together. Takes about `memory`
+    bytes, and what does not fit goes through files beside the source."""
+
+def join_documents(
+    *,
+    sources: Sequence[tuple[str, Sequence[_ShardSize]]],
+    target: str,
+    token_header: int,
+    other_header: int,
+    shard_tokens: int | None,
+    wide: bool,
+    masked: bool,
+    progress: _Progress | None = None,
+) -> list[_ShardSize]:
+    """Copy the documents of several rows of shards, each a prefix and its sizes, to one row with prefix `target`: the
+    files that one run over all their documents would have written."""

@@ -15,6 +15,8 @@ pub enum Error {
     Vocab { message: String, hint: Option<String> },
     /// A table of counts is not what it promises.
     Format { message: String, hint: Option<String> },
+    /// A file cannot be written.
+    Output { message: String, hint: Option<String> },
     /// A sum no longer fits its integer.
     Overflow { message: String },
     /// The caller asked to stop.
@@ -68,7 +70,8 @@ impl fmt::Display for Error {
             Self::Source { message, hint }
             | Self::Config { message, hint }
             | Self::Vocab { message, hint }
-            | Self::Format { message, hint } => match hint {
+            | Self::Format { message, hint }
+            | Self::Output { message, hint } => match hint {
                 Some(hint) => write!(f, "{message}\nhint: {hint}"),
                 None => f.write_str(message),
             },

@@ -3,7 +3,7 @@
 //! ```text
 //! source::Reader ─ blocks of documents ─► count::Counter ─ PretokenCounts ─► train::train_merges ─ Merges
 //!        pretokenize::Splitter cuts documents into pretokens, here and in ▼
-//!                                               encode::Bpe ─ text ⇄ token ids
+//!                                               encode::Bpe ─ text ⇄ token ids ─► dataset ─ token files
 //! ```
 //!
 //! What always holds: results never depend on threads, block sizes or the order of work; arbitrary bytes are
@@ -12,6 +12,7 @@
 #![warn(unused_crate_dependencies)]
 
 pub mod count;
+pub mod dataset;
 pub mod decode;
 pub mod encode;
 pub mod error;

@@ -352,6 +352,16 @@ impl Bpe {
 }
 
 impl Bpe {
+    pub fn core(&self) -> &Arc<encode::Bpe> {
+        &self.core
+    }
+
+    /// The rules under which these special tokens become ids and the others are text.
+    pub fn allowing(&self, special: &Bound<'_, PyAny>) -> PyResult<Rules> {
+        let allowed = Names::new(special, "allowed_special")?;
+        self.core.rules(allowed.named(), Named::These(&[])).into_python(special.py())
+    }
+
     fn rules<'a>(
         &'a self,
         allowed: &Bound<'_, PyAny>,

@@ -11,6 +11,7 @@ pub fn to_python(py: Python<'_>, error: Error) -> PyErr {
         Error::Config { message, hint } => ("ConfigError", message, hint),
         Error::Vocab { message, hint } => ("VocabError", message, hint),
         Error::Format { message, hint } => ("FormatError", message, hint),
+        Error::Output { message, hint } => ("TokenmillError", message, hint),
         Error::Overflow { message } => return PyOverflowError::new_err(message),
         Error::Foreign { message } => return PyRuntimeError::new_err(message),
         Error::Cancelled => return PyKeyboardInterrupt::new_err(()),

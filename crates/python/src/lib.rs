@@ -6,6 +6,7 @@ mod bpe;
 mod buffers;
 mod counts;
 mod cpu;
+mod dataset;
 mod decoding;
 mod detached;
 mod encode_stream;
@@ -33,6 +34,8 @@ mod _core {
     use super::bpe::Bpe;
     #[pymodule_export]
     use super::counts::{Counter, Counts};
+    #[pymodule_export]
+    use super::dataset::{encode_documents, join_documents, shuffle_documents};
     #[pymodule_export]
     use super::encode_stream::EncodeStream;
     #[pymodule_export]

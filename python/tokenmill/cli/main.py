@@ -8,6 +8,7 @@ from tokenmill.cli.convert import convert
 from tokenmill.cli.count import count
 from tokenmill.cli.decode import decode
 from tokenmill.cli.demo import demo
+from tokenmill.cli.encode import encode
 from tokenmill.cli.inspect import inspect
 from tokenmill.cli.report import report
 from tokenmill.cli.stats import stats
@@ -52,6 +53,7 @@ def _common(  # pyright: ignore[reportUnusedFunction]
 app.command()(demo)
 app.command()(count)
 app.command()(train)
+app.command()(encode)
 app.command()(decode)
 app.command()(convert)
 app.command()(inspect)

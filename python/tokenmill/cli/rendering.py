@@ -21,7 +21,7 @@ from tokenmill.work.read_report import ReadReport
 
 
 @contextlib.contextmanager
-def resume_hint(out: Path | None) -> Generator[None]:
+def resume_hint(out: Path | None, done_to_units: str = "counted") -> Generator[None]:
     """Say after Ctrl-C how to go on."""
     try:
         yield
@@ -31,7 +31,7 @@ def resume_hint(out: Path | None) -> Generator[None]:
             print("interrupted; nothing was written", file=sys.stderr)
         else:
             print(
-                f"interrupted; {done[0]:,} of {quantity(done[1], 'unit')} counted in `{work_folder_of(out)}`",
+                f"interrupted; {done[0]:,} of {quantity(done[1], 'unit')} {done_to_units} in `{work_folder_of(out)}`",
                 file=sys.stderr,
             )
             print("hint: run the same command again to go on from there", file=sys.stderr)

@@ -20,7 +20,7 @@ from tokenmill.storage.files import unreadable
 from tokenmill.tokenizer.formats.checked_json import parse_json
 from tokenmill.tokenizer.manifest import FILE_NAME, FORMAT, Manifest
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.train.origin import InputRecord as CountedInput
+from tokenmill.work.input_records import InputRecord as CountedInput
 
 
 def verify(

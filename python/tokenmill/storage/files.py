@@ -109,7 +109,7 @@ def sha256_of(path: Path, *, stop: Callable[[], bool] = lambda: False) -> str:
 def open_atomically(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
     """A file to write; it takes the name `path` when the block ends well, and vanishes otherwise."""
     final = local_path(path)
-    with _clean_errors(final):
+    with clean_errors(final):
         final.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(
             prefix=f".{final.name}.", suffix=".partial", dir=final.parent
@@ -141,7 +141,7 @@ def write_folder_atomically(folder: str | os.PathLike[str]) -> Generator[Path]:
 
     A `folder` that is there already is replaced as a whole, and only then: callers ask before."""
     final = local_path(folder)
-    with _clean_errors(final):
+    with clean_errors(final):
         final.parent.mkdir(parents=True, exist_ok=True)
         filling = Path(
             tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".partial", dir=final.parent)
@@ -149,15 +149,16 @@ def write_folder_atomically(folder: str | os.PathLike[str]) -> Generator[Path]:
         try:
             filling.chmod(0o777 & ~_umask())
             yield filling
-            _fsync_tree(filling)
-            _replace_folder(filling, final)
+            fsync_tree(filling)
+            replace_folder(filling, final)
         except BaseException:
             shutil.rmtree(filling, ignore_errors=True)
             raise
         fsync_folder(final.parent)
 
 
-def _replace_folder(filling: Path, final: Path) -> None:
+def replace_folder(filling: Path, final: Path) -> None:
+    """Give the folder `filling` the name `final`; a folder of that name goes."""
     if not final.exists():
         os.rename(filling, final)
         return
@@ -185,6 +186,12 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(doomed, ignore_errors=True)
 
 
+def fsync_file(file: Path) -> None:
+    """Bring what was written to `file` to the disk."""
+    with open(file, "rb") as opened:
+        os.fsync(opened.fileno())
+
+
 def fsync_folder(folder: Path) -> None:
     """Make renames inside `folder` survive a power cut. Windows has no such call and needs none."""
     if sys.platform == "win32":
@@ -196,16 +203,16 @@ def fsync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _fsync_tree(folder: Path) -> None:
+def fsync_tree(folder: Path) -> None:
+    """Bring every file below `folder` to the disk."""
     for parent, _, names in os.walk(folder):
         for name in names:
-            with open(os.path.join(parent, name), "rb") as file:
-                os.fsync(file.fileno())
+            fsync_file(Path(parent, name))
         fsync_folder(Path(parent))
 
 
 @contextlib.contextmanager
-def _clean_errors(final: Path) -> Generator[None]:
+def clean_errors(final: Path) -> Generator[None]:
     """Turn what the operating system says about a write into one of our errors."""
     try:
         yield

@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import os
+import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +19,8 @@ from tokenmill.errors import ConfigError
 from tokenmill.storage.files import remove_folder, write_atomically
 from tokenmill.work.units import Unit
 
-_OURS = ("plan.json", "lock")
-_OUR_PREFIXES = ("unit-", "shard-", ".unit-", ".plan.json.")
+_OURS = ("plan.json", "lock", "final")
+_OUR_PREFIXES = ("unit-", "shard-", "shuffled-", ".unit-", ".plan.json.")
 
 log = logging.getLogger("tokenmill")
 
@@ -71,7 +72,31 @@ class WorkFolder:
         for name in left:
             with contextlib.suppress(OSError):
                 os.unlink(self.path / name)
+        shutil.rmtree(self.final, ignore_errors=True)
         write_atomically(self.path / "plan.json", plan)
+
+    def clear(self) -> None:
+        """Drop what an earlier run has done."""
+        for name in os.listdir(self.path):
+            if name != "lock" and (self.path / name) != self.final:
+                (self.path / name).unlink()
+
+    def planned_units(self) -> list[str] | None:
+        """The names of the units of the plan that is there, `None` if there is none."""
+        plan = self._plan()
+        return None if plan is None else [str(unit["name"]) for unit in plan]
+
+    def planned_files(self) -> dict[str, tuple[int, int]]:
+        """The files of that plan by their paths: size, and time of change in nanoseconds."""
+        parts = [part for unit in self._plan() or [] for part in unit["parts"]]
+        return {str(part["file"]): (part["size"], part["mtime_ns"]) for part in parts}
+
+    def _plan(self) -> list[dict[str, Any]] | None:
+        try:
+            plan: object = json.loads((self.path / "plan.json").read_bytes())["units"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return cast("list[dict[str, Any]]", plan) if isinstance(plan, list) else None
 
     def note(self, unit: Unit) -> dict[str, Any] | None:
         """What was noted when `unit` was done; `None` if it was not, or if nobody can read it."""
@@ -90,6 +115,11 @@ class WorkFolder:
     def write_note(self, unit: Unit, note: Mapping[str, object]) -> None:
         """Say that `unit` is done, after everything it made is on the disk."""
         write_atomically(self.path / note_name(unit), json.dumps(note, indent=1).encode() + b"\n")
+
+    @property
+    def final(self) -> Path:
+        """Where the output is put together before it takes its name; never taken up again."""
+        return self.path / "final"
 
     def remove(self) -> None:
         """The output is complete: nothing here is needed any more."""

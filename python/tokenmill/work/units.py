@@ -58,13 +58,14 @@ def plan_units(
     options: ReadOptions,
     settings: Mapping[str, object],
     unit_bytes: int = UNIT_BYTES,
+    first: int = 0,
 ) -> list[Unit]:
-    """Units of about `unit_bytes`, in the order of `files`. `settings` are what else decides the
-    result."""
+    """Units of about `unit_bytes`, in the order of `files`, numbered from `first` on. `settings` are
+    what else decides the result."""
     units: list[Unit] = []
     for parts in _grouped(files, options, unit_bytes):
         before = units[-1].name if units and options.has_limit else ""
-        units.append(Unit(_name(parts, settings, before, len(units)), tuple(parts)))
+        units.append(Unit(_name(parts, settings, before, first + len(units)), tuple(parts)))
     return units
 
 

@@ -71,6 +71,28 @@ struct Scratch {
     cancelled: bool,
 }
 
+/// One thread's hold on its memory of pretokens; given back when it goes.
+pub struct Worker<'a> {
+    bpe: &'a Bpe,
+    scratch: Option<Box<Scratch>>,
+}
+
+impl Worker<'_> {
+    /// Append the ids of `text` to `out`.
+    pub fn encode(&mut self, text: &[u8], rules: &Rules, out: &mut impl Output, watch: &Watch) -> Result<()> {
+        let scratch = self.scratch.as_mut().expect("there until it is dropped");
+        self.bpe.encode_range(scratch, text, 0, text.len(), rules, out, watch)
+    }
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        if let Some(scratch) = self.scratch.take() {
+            self.bpe.keep_scratch(scratch);
+        }
+    }
+}
+
 impl Bpe {
     pub fn new(vocab: Arc<Vocab>, splitter: &Splitter, nfc: bool, cache_bytes: usize) -> Result<Self> {
         let texts: Vec<String> = vocab.special_tokens().iter().map(|(text, _)| text.clone()).collect();
@@ -111,6 +133,20 @@ impl Bpe {
         self.special.occurring(text)
     }
 
+    /// Add up, in the order of the vocab's special tokens, how often each occurs in `text` without becoming an id.
+    pub fn count_lookalikes(&self, text: &[u8], rules: &Rules, counts: &mut [u64]) {
+        self.special.count_lookalikes(text, rules, counts);
+    }
+
+    pub fn splitter(&self) -> &Splitter {
+        &self.splitter
+    }
+
+    /// Whether text is normalized before it is split.
+    pub fn normalizes(&self) -> bool {
+        self.nfc
+    }
+
     /// The bytes that ids are made from, special tokens aside.
     pub fn normalize<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
         if self.nfc { normalize::nfc(text) } else { Cow::Borrowed(text) }
@@ -127,6 +163,11 @@ impl Bpe {
         let result = self.encode_range(&mut scratch, text, 0, text.len(), rules, out, watch);
         self.keep_scratch(scratch);
         result
+    }
+
+    /// Someone who encodes many texts on one thread.
+    pub fn worker(&self) -> Worker<'_> {
+        Worker { bpe: self, scratch: Some(self.take_scratch()) }
     }
 
     /// The first ids of `text`, at most `max_tokens`, and how many bytes (after normalization) they spell. Reads no

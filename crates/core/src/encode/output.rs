@@ -3,6 +3,14 @@
 /// A token id as it is stored.
 pub trait Id: Copy + Default + Send + 'static {
     fn new(id: u32) -> Self;
+    /// Append the ids that lie in `bytes` as files keep them.
+    fn extend_from_bytes(ids: &mut Vec<Self>, bytes: &[u8]);
+    /// The same memory, as bytes. Every machine tokenmill runs on keeps the low byte first, as files do.
+    fn as_bytes(ids: &[Self]) -> &[u8] {
+        const { assert!(cfg!(target_endian = "little")) };
+        // SAFETY: `u16` and `u32`, the only implementors, have no padding, and a byte has no alignment.
+        unsafe { std::slice::from_raw_parts(ids.as_ptr().cast(), size_of_val(ids)) }
+    }
 }
 
 impl Id for u16 {
@@ -11,12 +19,20 @@ impl Id for u16 {
         debug_assert!(id <= u32::from(u16::MAX));
         id as u16
     }
+
+    fn extend_from_bytes(ids: &mut Vec<u16>, bytes: &[u8]) {
+        std::iter::Extend::extend(ids, bytes.chunks_exact(2).map(|id| u16::from_le_bytes([id[0], id[1]])));
+    }
 }
 
 impl Id for u32 {
     #[inline(always)]
     fn new(id: u32) -> u32 {
         id
+    }
+
+    fn extend_from_bytes(ids: &mut Vec<u32>, bytes: &[u8]) {
+        std::iter::Extend::extend(ids, bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]])));
     }
 }
 

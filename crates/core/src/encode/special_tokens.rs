@@ -155,6 +155,16 @@ impl SpecialTokens {
         })
     }
 
+    /// Add up how often each occurs in `text` without becoming an id.
+    pub fn count_lookalikes(&self, text: &[u8], rules: &Rules, counts: &mut [u64]) {
+        if let Some(search) = &self.all {
+            for found in search.finder.find_iter(text) {
+                let index = search.tokens[found.pattern().as_usize()];
+                counts[index] += u64::from(!rules.allowed.get(index).copied().unwrap_or(false));
+            }
+        }
+    }
+
     /// Those that occur in `text`, in order of appearance, without repeats.
     pub fn occurring(&self, text: &[u8]) -> Vec<&str> {
         let mut seen = vec![false; self.tokens.len()];

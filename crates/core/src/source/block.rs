@@ -146,6 +146,11 @@ impl Prepared {
         let bytes = self.text.bytes();
         self.documents.iter().map(|piece| &bytes[piece.start..piece.end])
     }
+
+    /// The text of every piece, whether it starts a document and whether it ends one.
+    pub fn documents(&self) -> impl Iterator<Item = (&[u8], bool, bool)> {
+        self.documents.iter().zip(self.pieces()).map(|(piece, text)| (text, piece.starts, piece.ends))
+    }
 }
 
 /// One piece while its block is prepared.

@@ -1,0 +1,168 @@
+//! `encode_documents`: documents in, growing token files out; `shuffle_documents` puts them into another
+//! order and `join_documents` makes one row of files out of several.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyIterator;
+use tokenmill_core::Error;
+use tokenmill_core::dataset::{self, HeldOut, Recipe, ShardFiles, ShardSize, Shards, Shuffle, Tally, Target};
+use tokenmill_core::encode::{self, Id};
+
+use crate::bpe::Bpe;
+use crate::detached::detached;
+use crate::errors::IntoPython;
+use crate::source::{Reader, raise};
+
+/// (tokens, documents, text bytes, trained tokens)
+type Size = (u64, u64, u64, u64);
+
+#[pyfunction]
+#[pyo3(signature = (bpe, reader, sources, *, targets, token_header, other_header, shard_tokens, wide, bos, eos,
+                    allowed_special, held_out, threads, progress = None))]
+#[allow(clippy::too_many_arguments)] // they are keywords in Python
+pub fn encode_documents(
+    py: Python<'_>,
+    bpe: &Bpe,
+    reader: &Reader,
+    sources: &Bound<'_, PyIterator>,
+    targets: Vec<(String, usize, Size)>,
+    token_header: u64,
+    other_header: u64,
+    shard_tokens: Option<u64>,
+    wide: bool,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    allowed_special: &Bound<'_, PyAny>,
+    held_out: Option<(f64, u64)>,
+    threads: i64,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(Vec<Vec<Size>>, BTreeMap<String, u64>)> {
+    let core = bpe.core();
+    if threads < 1 {
+        return Err(Error::config(format!("threads is {threads}, but must be at least 1"))).into_python(py);
+    }
+    if !wide && core.is_wide() {
+        let size = core.vocab().size();
+        return Err(Error::config(format!("a vocab of {size} ids does not fit uint16"))).into_python(py);
+    }
+    let held_out = held_out.map(|(fraction, seed)| HeldOut::new(fraction, seed));
+    if targets.len() != 1 + usize::from(held_out.is_some()) {
+        return Err(Error::config("one target, and a second one exactly where documents are held out"))
+            .into_python(py);
+    }
+    let recipe = Recipe { rules: bpe.allowing(allowed_special)?, bos, eos, held_out };
+    let targets = targets.into_iter().map(|(prefix, number, size)| {
+        let target = Target { prefix, token_header, other_header, shard_tokens, has_mask: false };
+        (target, number, size)
+    });
+    reader.feed(sources)?;
+    let run = Run { core: core.clone(), reader, recipe, targets: targets.collect(), threads: threads as usize };
+    let (sizes, tally) = if wide { run.go::<u32>(py, progress)? } else { run.go::<u16>(py, progress)? };
+    let names = core.vocab().special_tokens().iter().map(|(text, _)| text.clone());
+    Ok((sizes, names.zip(tally.lookalikes).filter(|(_, found)| *found > 0).collect()))
+}
+
+#[pyfunction]
+#[pyo3(signature = (*, source, target, sizes, token_header, other_header, shard_tokens, wide, masked, seed, group, memory,
+                    progress = None))]
+#[allow(clippy::too_many_arguments)] // they are keywords in Python
+pub fn shuffle_documents(
+    py: Python<'_>,
+    source: String,
+    target: String,
+    sizes: Vec<Size>,
+    token_header: u64,
+    other_header: u64,
+    shard_tokens: Option<u64>,
+    wide: bool,
+    masked: bool,
+    seed: u64,
+    group: usize,
+    memory: u64,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Size>> {
+    let from = Target { prefix: source, token_header, other_header, shard_tokens, has_mask: masked };
+    let to = Target { prefix: target, ..from.clone() };
+    let shards = Shards { target: from, sizes: sizes.into_iter().map(shard_size).collect() };
+    detached(py, progress, move |watch| {
+        let shuffle = Shuffle { shards: &shards, seed, group, memory };
+        if wide {
+            let out = ShardFiles::<u32>::new(to, 0, ShardSize::default());
+            Ok(sizes_of(&shuffle.run(out, watch)?))
+        } else {
+            let out = ShardFiles::<u16>::new(to, 0, ShardSize::default());
+            Ok(sizes_of(&shuffle.run(out, watch)?))
+        }
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (*, sources, target, token_header, other_header, shard_tokens, wide, masked, progress = None))]
+#[allow(clippy::too_many_arguments)] // they are keywords in Python
+pub fn join_documents(
+    py: Python<'_>,
+    sources: Vec<(String, Vec<Size>)>,
+    target: String,
+    token_header: u64,
+    other_header: u64,
+    shard_tokens: Option<u64>,
+    wide: bool,
+    masked: bool,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Size>> {
+    let to = Target { prefix: target, token_header, other_header, shard_tokens, has_mask: masked };
+    let rows: Vec<Shards> = (sources.into_iter())
+        .map(|(prefix, sizes)| Shards {
+            target: Target { prefix, ..to.clone() },
+            sizes: sizes.into_iter().map(shard_size).collect(),
+        })
+        .collect();
+    detached(py, progress, move |watch| {
+        if wide {
+            let out = ShardFiles::<u32>::new(to, 0, ShardSize::default());
+            Ok(sizes_of(&dataset::join(&rows, out, watch)?))
+        } else {
+            let out = ShardFiles::<u16>::new(to, 0, ShardSize::default());
+            Ok(sizes_of(&dataset::join(&rows, out, watch)?))
+        }
+    })
+}
+
+fn shard_size((tokens, documents, bytes, trained): Size) -> ShardSize {
+    ShardSize { tokens, documents, bytes, trained }
+}
+
+fn sizes_of<I: Id>(files: &ShardFiles<I>) -> Vec<Size> {
+    let sizes = files.sizes().iter();
+    sizes.map(|size| (size.tokens, size.documents, size.bytes, size.trained)).collect()
+}
+
+struct Run<'a> {
+    core: Arc<encode::Bpe>,
+    reader: &'a Reader,
+    recipe: Recipe,
+    targets: Vec<(Target, usize, Size)>,
+    threads: usize,
+}
+
+impl Run<'_> {
+    fn go<I: Id>(
+        self,
+        py: Python<'_>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Vec<Vec<Size>>, Tally)> {
+        let Run { core, reader, recipe, targets, threads } = self;
+        let shared = reader.reader.clone();
+        let encoded = detached(py, progress, move |watch| {
+            let files: Vec<ShardFiles<I>> = (targets.into_iter())
+                .map(|(target, number, size)| ShardFiles::new(target, number, shard_size(size)))
+                .collect();
+            // The error travels beside the result, since only the calling thread knows what Python raised.
+            Ok(dataset::encode_documents(&core, &shared, &recipe, files, threads, watch))
+        })?;
+        let (files, tally) = encoded.map_err(|error| raise(py, &reader.raised, error))?;
+        Ok((files.iter().map(sizes_of).collect(), tally))
+    }
+}

@@ -1,0 +1,115 @@
+"""Flags of `encode`. Defaults live in EncodeSettings; help text reads them there."""
+
+from typing import Annotated
+
+import typer
+
+from tokenmill.cli.options import help_text
+from tokenmill.dataset.manifest import DTYPES, LAYOUT_NAMES
+from tokenmill.dataset.settings import EncodeKeywords, EncodeSettings
+
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="|".join(LAYOUT_NAMES),
+        help=help_text(
+            "Format of the token files: numpy's, nanoGPT's, llm.c's, Megatron's or datatrove's.",
+            EncodeSettings.layout,
+        ),
+    ),
+]
+Eos = Annotated[
+    str | None,
+    typer.Option(
+        "--eos",
+        metavar="TOKEN",
+        help=help_text("Special token after each document; `none` for none.", EncodeSettings.eos),
+    ),
+]
+Bos = Annotated[
+    str | None,
+    typer.Option(
+        "--bos",
+        metavar="TOKEN",
+        help=help_text("Special token before each document.", "none"),
+    ),
+]
+AllowSpecial = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-special",
+        metavar="TOKEN",
+        help="Special token that becomes its id where the text spells it; repeat for more, `all` "
+        "for all. The others are text and counted.",
+    ),
+]
+ValFraction = Annotated[
+    float | None,
+    typer.Option(
+        "--val-fraction",
+        metavar="F",
+        help="Share of the training documents to hold out for validation, by the hash of their text.",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", metavar="N", help=help_text("Of the choice of those.", EncodeSettings.seed)
+    ),
+]
+ShardTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--shard-tokens",
+        metavar="N",
+        help=help_text(
+            "End a shard with the document that brings it to N tokens.", "one shard for each split"
+        ),
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        metavar="|".join(DTYPES),
+        help=help_text("Type of the ids.", "the narrowest that holds the vocab"),
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", "--num-proc", metavar="N", help=help_text("Worker threads.", "all cores")
+    ),
+]
+
+
+def settings_keywords(
+    layout: str | None,
+    eos: str | None,
+    bos: str | None,
+    allow_special: list[str] | None,
+    val_fraction: float | None,
+    seed: int | None,
+    shard_tokens: int | None,
+    dtype: str | None,
+) -> EncodeKeywords:
+    """The settings that were given on the command line; the others keep their defaults."""
+    given = EncodeKeywords()
+    if layout is not None:
+        given["layout"] = layout
+    if eos is not None:
+        given["eos"] = None if eos == "none" else eos
+    if bos is not None:
+        given["bos"] = None if bos == "none" else bos
+    if allow_special:
+        given["allow_special"] = "all" if "all" in allow_special else allow_special
+    if val_fraction is not None:
+        given["val_fraction"] = val_fraction
+    if seed is not None:
+        given["seed"] = seed
+    if shard_tokens is not None:
+        given["shard_tokens"] = shard_tokens
+    if dtype is not None:
+        given["dtype"] = dtype
+    return given

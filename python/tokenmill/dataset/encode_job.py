@@ -1,0 +1,220 @@
+"""One encode under way: sources in, growing shard files out, unit by unit.
+
+The files of a split grow in `OUT.partial`; a unit appends to them and then leaves its note, which
+says how long they are now. So a run that was killed goes on by cutting off what has no note. Units
+are encoded in order, each by all threads; while one is encoded the one before is brought to the disk.
+"""
+
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tokenmill import _core
+from tokenmill.dataset.arrays import NPY_HEADER_BYTES
+from tokenmill.dataset.committer import Committer
+from tokenmill.dataset.encode_progress import (
+    EncodeProgress,
+    EncodeReport,
+    SplitUnit,
+    require_same_plan,
+    shard_prefix,
+)
+from tokenmill.dataset.settings import EncodeSettings
+from tokenmill.dataset.shard_sizes import Growth, ShardSize
+from tokenmill.dataset.splits import SPLITS, SplitSource
+from tokenmill.progress import Meter
+from tokenmill.sources.options import ReadOptions
+from tokenmill.sources.source import Part, TextSource
+from tokenmill.sources.text_files import InputFile
+from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.work.folder import WorkFolder
+from tokenmill.work.read_report import ReadReport
+from tokenmill.work.reading import BLOCK_BYTES, Reading, new_reader
+from tokenmill.work.units import UNIT_BYTES, Unit, plan_as_json, plan_units
+
+SHUFFLE_BYTES = 256_000_000
+"""What documents may take while they are brought into another order; the rest waits on disk."""
+
+log = logging.getLogger("tokenmill")
+
+
+@dataclass
+class EncodeJob:
+    """Sources and how to encode them."""
+
+    sources: Sequence[SplitSource]
+    options: ReadOptions
+    settings: EncodeSettings
+    tokenizer: Tokenizer
+    threads: int
+    unit_bytes: int = UNIT_BYTES
+    block_bytes: int = BLOCK_BYTES
+
+    def __post_init__(self) -> None:
+        self.dtype = self.settings.format.dtype_for(self.tokenizer.vocab_size, self.settings.dtype)
+        self.ends = self.settings.ends_in(self.tokenizer)
+
+    def identity(self) -> dict[str, object]:
+        """All that decides what a unit appends, besides the text."""
+        return {
+            "layout": self.settings.layout,
+            "dtype": self.dtype,
+            "tokenizer": self.tokenizer.sha256,
+            "bos": self.settings.bos,
+            "eos": self.settings.eos,
+            **self.settings.as_settings(),
+            "read": self.options.as_settings(),
+            "version": _core.__version__,
+        }
+
+    def units(self) -> list[SplitUnit]:
+        """The plan: splits one after another, within each the inputs as they were named."""
+        identity = self.identity()
+        units: list[SplitUnit] = []
+        for split in SPLITS:
+            sources = [each.source for each in self.sources if each.split == split]
+            settings = {**identity, "split": split}
+            for run in _runs_of_files(sources):
+                if isinstance(run, list):
+                    planned = plan_units(run, self.options, settings, self.unit_bytes, len(units))
+                    units += [SplitUnit(each, split, _parts(each)) for each in planned]
+                else:
+                    name = f"{len(units):05}-stream"
+                    units.append(SplitUnit(Unit(name, ()), split, ((run, None),)))
+        return units
+
+    def run(
+        self, work: WorkFolder, meter: Meter, inputs_read: Callable[[int], None]
+    ) -> tuple[Growth, EncodeReport]:
+        """Encode what is not encoded yet. What grew is in the work folder, for someone to finish.
+        `inputs_read` hears how many of the sources were begun so far."""
+        units = self.units()
+        progress = EncodeProgress(units, work)
+        done = progress.take_up(require_same_plan(work, units))
+        work.begin(self._plan(units), progress.files_to_keep(units[:done]))
+        if done:
+            log.info("going on after %d of %d units", done, len(units))
+        inputs_read(progress.report.read.inputs)
+        with Committer(work) as committer:
+            for number, unit in enumerate(units[done:], start=done):
+                if number == done:
+                    progress.begin(meter, done)
+                if progress.limit_reached(unit.split):
+                    committer.commit(unit.unit, (), {"limit": True})
+                    continue
+                note = self._encode(unit, progress, meter, work)
+                progress.add(unit, note)
+                inputs_read(progress.report.read.inputs)
+                committer.commit(unit.unit, progress.files_of(note), note)
+        return progress.growth, progress.report
+
+    def shuffle(
+        self, work: WorkFolder, shards: Mapping[str, Sequence[ShardSize]], seed: int, meter: Meter
+    ) -> dict[str, list[ShardSize]]:
+        """Bring the documents of each split into the order that `seed` gives, in files of their own;
+        their sizes. Nothing of it is kept for a later run."""
+        meter.begin("shuffling", "documents")
+        return {
+            split: self._shuffle_split(work, split, sizes, seed, meter)
+            for split, sizes in shards.items()
+        }
+
+    def _shuffle_split(
+        self, work: WorkFolder, split: str, sizes: Sequence[ShardSize], seed: int, meter: Meter
+    ) -> list[ShardSize]:
+        documents = sum(size.documents for size in sizes)
+        shuffled = _core.shuffle_documents(
+            source=str(work.path / shard_prefix(split)),
+            target=str(work.path / shard_prefix(split, shuffled=True)),
+            sizes=sizes,
+            token_header=self.settings.format.header_bytes,
+            other_header=NPY_HEADER_BYTES,
+            shard_tokens=self.settings.tokens_per_shard,
+            wide=self.dtype != "uint16",
+            masked=False,
+            seed=seed,
+            group=1,
+            memory=SHUFFLE_BYTES,
+            progress=(lambda done, _: meter.update(done, done / documents))
+            if meter.is_shown
+            else None,
+        )
+        return [ShardSize(*size) for size in shuffled if size[1]]
+
+    def _plan(self, units: Sequence[SplitUnit]) -> bytes:
+        return plan_as_json("encode", [each.unit for each in units], self.identity())
+
+    def _encode(
+        self, unit: SplitUnit, progress: EncodeProgress, meter: Meter, work: WorkFolder
+    ) -> dict[str, Any]:
+        before = progress.read_before(unit.split)
+        reader = new_reader(self.options, before.chars, before.bytes, self.block_bytes)
+        reading = Reading(
+            unit.parts, self.options, meter, progress.bytes_before(), progress.total_bytes
+        )
+        targets = self._targets(unit.split)
+        starts = [progress.growth.last(target) for target in targets]
+        sizes, lookalikes = reading.run(
+            reader,
+            lambda sources, show: _core.encode_documents(
+                self.tokenizer._bpe,  # pyright: ignore[reportPrivateUsage]
+                reader,
+                sources,
+                targets=[
+                    (str(work.path / shard_prefix(target)), number, size)
+                    for target, (number, size) in zip(targets, starts, strict=True)
+                ],
+                token_header=self.settings.format.header_bytes,
+                other_header=NPY_HEADER_BYTES,
+                shard_tokens=self.settings.tokens_per_shard,
+                wide=self.dtype != "uint16",
+                bos=self.ends.bos,
+                eos=self.ends.eos,
+                allowed_special=self.settings.allow_special,
+                held_out=self._held_out if len(targets) > 1 else None,
+                threads=self.threads,
+                progress=show,
+            ),
+        )
+        report = ReadReport(
+            inputs=reading.num_inputs,
+            **reader.report,
+            skipped=reader.skipped,
+            limit_reached=reader.limit_reached,
+        )
+        grown = {
+            target: {"shard": number, "sizes": now}
+            for target, (number, _), now in zip(targets, starts, sizes, strict=True)
+        }
+        return {"splits": grown, "read": asdict(report), "special_lookalikes": lookalikes}
+
+    @property
+    def _held_out(self) -> tuple[float, int] | None:
+        fraction = self.settings.val_fraction
+        return None if fraction is None else (fraction, self.settings.seed)
+
+    def _targets(self, split: str) -> list[str]:
+        """The splits that documents of an input of `split` may go to."""
+        if split == "train" and self.settings.val_fraction is not None:
+            return ["train", "validation"]
+        return [split]
+
+
+def _runs_of_files(sources: Sequence[TextSource]) -> Generator[list[InputFile] | TextSource]:
+    """Files that follow each other, together; everything else by itself."""
+    files: list[InputFile] = []
+    for source in sources:
+        if isinstance(source, InputFile):
+            files.append(source)
+            continue
+        if files:
+            yield files
+        files = []
+        yield source
+    if files:
+        yield files
+
+
+def _parts(unit: Unit) -> tuple[tuple[TextSource, Part | None], ...]:
+    return tuple((part.file, part.part) for part in unit.parts)

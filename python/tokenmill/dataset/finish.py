@@ -1,0 +1,225 @@
+"""From grown shard files to a dataset: headers, names, further files, hashes, and the manifest last.
+
+The dataset is put together in the work folder out of links to the files that grew, so that a run
+that is killed here finds them as they were, and takes its name by one rename.
+"""
+
+import functools
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenmill.dataset.arrays import npy_header
+from tokenmill.dataset.encode_job import EncodeJob
+from tokenmill.dataset.encode_progress import EncodeReport, shard_path
+from tokenmill.dataset.layouts import array_path
+from tokenmill.dataset.layouts.layout import ARRAYS
+from tokenmill.dataset.manifest import (
+    FILE_NAME,
+    TOKENIZER_FOLDER,
+    FileRecord,
+    InputRecord,
+    Manifest,
+    Shard,
+    Split,
+    manifest_path,
+    record_file,
+    record_tokenizer,
+)
+from tokenmill.dataset.shard_sizes import ShardSize
+from tokenmill.errors import ConfigError
+from tokenmill.storage.files import (
+    clean_errors,
+    fsync_tree,
+    replace_folder,
+    write_atomically,
+)
+from tokenmill.work.folder import WorkFolder
+
+REPORTED = (
+    "inputs",
+    "documents",
+    "bytes",
+    "chars",
+    "capped_documents",
+    "skipped_records",
+    "replaced_sequences",
+)
+"""What a manifest says about the reading."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What an encode has made, on its way to be a dataset called `out_name`."""
+
+    job: EncodeJob
+    work: WorkFolder
+    out_name: str
+    shards: Mapping[str, Sequence[ShardSize]]
+    report: EncodeReport
+    inputs: tuple[InputRecord, ...]
+    masked: bool = False
+    shuffled: bool = False
+    """Whether the documents of `shards` lie in another order in files of their own."""
+
+    def finish_folder(self, out: Path) -> Manifest:
+        """Make the dataset folder `out`."""
+        self._check()
+        folder = self.work.final
+        with clean_errors(out):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            self.job.tokenizer.save(folder / TOKENIZER_FOLDER)
+            manifest = self._manifest(folder)
+            (folder / FILE_NAME).write_bytes(manifest.to_json())
+            fsync_tree(folder)
+            replace_folder(folder, out)
+        return manifest
+
+    def finish_file(self, out: Path) -> Manifest:
+        """Make the one file `out`, and its manifest beside it."""
+        self._check()
+        if len(self.shards) > 1:
+            raise ConfigError(
+                f"the inputs have the splits {', '.join(self.shards)}, and `{out}` is one file",
+                "name a folder to get them all, or one split's files alone",
+            )
+        ((split, (size,)),) = self.shards.items()
+        folder = self.work.final
+        with clean_errors(out):
+            shutil.rmtree(folder, ignore_errors=True)
+            grown = self._grown(split, 0, "tokens")
+            self._place(grown, folder / out.name, "tokens", size)
+            record = record_file(folder, out.name)
+            fsync_tree(folder)
+            # The old manifest goes first: a file beside a manifest that is not its own looks damaged.
+            manifest_path(out).unlink(missing_ok=True)
+            os.replace(folder / out.name, out)
+            manifest = self._describe({self._paths(split, 0)["tokens"]: record}, None)
+            write_atomically(manifest_path(out), manifest.to_json())
+        return manifest
+
+    def _check(self) -> None:
+        if not self.shards:
+            raise ConfigError(
+                "there is nothing to encode: no document was found",
+                "look at `--field`, `--separator` and the inputs",
+            )
+        layout = self.job.settings.format
+        for split, sizes in self.shards.items():
+            if layout.max_shards is not None and len(sizes) > layout.max_shards:
+                raise ConfigError(f"`{layout.name}` keeps `{split}` in one file")
+            largest = max(size.tokens for size in sizes)
+            if layout.max_shard_tokens is not None and largest > layout.max_shard_tokens:
+                raise ConfigError(
+                    f"a shard of {largest:,} tokens does not fit a file of `{layout.name}`, which "
+                    f"holds {layout.max_shard_tokens:,}",
+                    "pass a smaller `--shard-tokens`",
+                )
+
+    def _manifest(self, folder: Path) -> Manifest:
+        placed = [each for split in self.shards for each in self._placed(folder, split)]
+        with ThreadPoolExecutor(self.job.threads) as pool:
+            records = pool.map(functools.partial(record_file, folder), placed)
+            return self._describe(dict(zip(placed, records, strict=True)), folder)
+
+    def _describe(self, records: Mapping[str, FileRecord], folder: Path | None) -> Manifest:
+        """The manifest of files with these `records`; of the tokenizer in `folder`, if there."""
+        job = self.job
+        return Manifest(
+            mode="pretrain",
+            layout=job.settings.layout,
+            dtype=job.dtype,
+            tokenizer=record_tokenizer(job.tokenizer, folder),
+            splits={split: self._split(split, records) for split in self.shards},
+            bos=job.settings.bos,
+            eos=job.settings.eos,
+            settings={**job.settings.as_settings(), "read": job.options.as_settings()},
+            inputs=self.inputs,
+            report=report_as_json(self.report),
+        )
+
+    def _split(self, split: str, records: Mapping[str, FileRecord]) -> Split:
+        sizes = self.shards[split]
+        shards = tuple(
+            Shard(
+                size.tokens,
+                size.documents,
+                size.bytes,
+                {
+                    kind: records[path]
+                    for kind, path in self._paths(split, number).items()
+                    if path in records
+                },
+            )
+            for number, size in enumerate(sizes)
+        )
+        trained = sum(size.trained for size in sizes) if self.masked else None
+        return Split(shards, trained)
+
+    def _paths(self, split: str, number: int) -> dict[str, str]:
+        """kind → place in the dataset folder, of every file of a shard."""
+        layout, num_shards = self.job.settings.format, len(self.shards[split])
+        tokens = layout.token_path(self.out_name, split, number, num_shards)
+        arrays = ("documents", "bytes", "mask") if self.masked else ("documents", "bytes")
+        return {
+            "tokens": tokens,
+            **{kind: array_path(kind, split, number) for kind in arrays},
+            **layout.sidecar_paths(tokens, masked=self.masked),
+        }
+
+    def _placed(self, folder: Path, split: str) -> Iterator[str]:
+        """Put the files of a split into `folder`, each with its header; gives their places."""
+        for number, size in enumerate(self.shards[split]):
+            paths = self._paths(split, number)
+            for kind, path in paths.items():
+                if kind == "tokens" or kind in ARRAYS:
+                    self._place(self._grown(split, number, kind), folder / path, kind, size)
+            mask = folder / paths["mask"] if self.masked else None
+            self.job.settings.format.sidecars(
+                folder / paths["tokens"],
+                folder / paths["documents"],
+                mask,
+                dtype=self.job.dtype,
+                tokenizer=self.job.tokenizer.sha256,
+            )
+            yield from paths.values()
+
+    def _grown(self, split: str, number: int, kind: str) -> Path:
+        return shard_path(self.work.path, split, number, kind, shuffled=self.shuffled)
+
+    def _place(self, grown: Path, place: Path, kind: str, size: ShardSize) -> None:
+        """Give a file its header and its place."""
+        job = self.job
+        if kind == "tokens":
+            header = job.settings.format.header(size.tokens, job.dtype)
+        else:
+            length = size.tokens if kind == "mask" else size.documents
+            header = npy_header(ARRAYS[kind], length)
+        with open(grown, "r+b") as file:
+            file.write(header)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        link_or_copy(grown, place)
+
+
+def link_or_copy(file: Path, place: Path) -> None:
+    """The same bytes under another name; copied where the file system knows no links."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)
+
+
+def report_as_json(report: EncodeReport) -> dict[str, object]:
+    """What a manifest says about the reading: the same on every run."""
+    read = report.read
+    counts = {name: getattr(read, name) for name in REPORTED}
+    return {
+        **counts,
+        "limit_reached": read.limit_reached,
+        "skipped": read.skipped,
+        "special_lookalikes": dict(sorted(report.special_lookalikes.items())),
+    }
