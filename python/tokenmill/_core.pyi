@@ -89,9 +89,14 @@ class Source:
 
     @staticmethod
     def json_lines(
-        file: str | _Readable, *, name: str, field: str, start: int = 0, end: int | None = None
+        file: str | _Readable,
+        *,
+        name: str,
+        field: str | None,
+        start: int = 0,
+        end: int | None = None,
     ) -> Source:
-        """One JSON object a line, the document in `field`; blank lines are skipped."""
+        """One JSON object a line, the document in `field`, or the whole line; blank lines are skipped."""
 
     @staticmethod
     def strings(texts: Iterator[str | bytes], *, name: str) -> Source:
@@ -504,6 +509,7 @@ def encode_documents(
     other_header: int,
     shard_tokens: int | None,
     wide: bool,
+    masked: bool,
     bos: int | None,
     eos: int | None,
     allowed_special: _Special,

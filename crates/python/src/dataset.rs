@@ -19,7 +19,7 @@ use crate::source::{Reader, raise};
 type Size = (u64, u64, u64, u64);
 
 #[pyfunction]
-#[pyo3(signature = (bpe, reader, sources, *, targets, token_header, other_header, shard_tokens, wide, bos, eos,
+#[pyo3(signature = (bpe, reader, sources, *, targets, token_header, other_header, shard_tokens, wide, masked, bos, eos,
                     allowed_special, held_out, threads, progress = None))]
 #[allow(clippy::too_many_arguments)] // they are keywords in Python
 pub fn encode_documents(
@@ -32,6 +32,7 @@ pub fn encode_documents(
     other_header: u64,
     shard_tokens: Option<u64>,
     wide: bool,
+    masked: bool,
     bos: Option<u32>,
     eos: Option<u32>,
     allowed_special: &Bound<'_, PyAny>,
@@ -54,11 +55,12 @@ pub fn encode_documents(
     }
     let recipe = Recipe { rules: bpe.allowing(allowed_special)?, bos, eos, held_out };
     let targets = targets.into_iter().map(|(prefix, number, size)| {
-        let target = Target { prefix, token_header, other_header, shard_tokens, has_mask: false };
+        let target = Target { prefix, token_header, other_header, shard_tokens, has_mask: masked };
         (target, number, size)
     });
     reader.feed(sources)?;
-    let run = Run { core: core.clone(), reader, recipe, targets: targets.collect(), threads: threads as usize };
+    let run =
+        Run { core: core.clone(), reader, recipe, targets: targets.collect(), threads: threads as usize };
     let (sizes, tally) = if wide { run.go::<u32>(py, progress)? } else { run.go::<u16>(py, progress)? };
     let names = core.vocab().special_tokens().iter().map(|(text, _)| text.clone());
     Ok((sizes, names.zip(tally.lookalikes).filter(|(_, found)| *found > 0).collect()))

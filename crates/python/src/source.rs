@@ -27,10 +27,29 @@ fn foreign(raised: &Raised, error: PyErr) -> Error {
 
 /// A source waits here until the reader comes to it.
 enum Opener {
-    Text { file: File, name: String, separator: Vec<u8>, start: u64, end: u64 },
-    Lines { file: File, name: String, field: String, start: u64, end: u64 },
-    Strings { items: Py<PyIterator>, name: String },
-    Arrow { arrays: Py<PyIterator>, name: String },
+    Text {
+        file: File,
+        name: String,
+        separator: Vec<u8>,
+        start: u64,
+        end: u64,
+    },
+    /// Without a field, a document is the whole line.
+    Lines {
+        file: File,
+        name: String,
+        field: Option<String>,
+        start: u64,
+        end: u64,
+    },
+    Strings {
+        items: Py<PyIterator>,
+        name: String,
+    },
+    Arrow {
+        arrays: Py<PyIterator>,
+        name: String,
+    },
 }
 
 enum File {
@@ -73,7 +92,7 @@ impl Source {
     fn json_lines(
         file: &Bound<'_, PyAny>,
         name: String,
-        field: String,
+        field: Option<String>,
         start: u64,
         end: Option<u64>,
     ) -> PyResult<Self> {
@@ -105,10 +124,11 @@ impl Opener {
                 Box::new(PlainText::new(Box::new(Stream { stream, rest: None, raised }), &name, &separator))
             }
             Opener::Lines { file: File::Path(path), name, field, start, end } => {
-                Box::new(JsonLines::range(&path, &name, &field, start, end)?)
+                Box::new(JsonLines::range(&path, &name, field.as_deref(), start, end)?)
             }
             Opener::Lines { file: File::Stream(stream), name, field, .. } => {
-                Box::new(JsonLines::new(Box::new(Stream { stream, rest: None, raised }), &name, &field))
+                let stream = Box::new(Stream { stream, rest: None, raised });
+                Box::new(JsonLines::new(stream, &name, field.as_deref()))
             }
             Opener::Strings { items, name } => {
                 Box::new(Strings { items, name: name.into(), number: 0, raised })

@@ -44,7 +44,11 @@ def encode(
     val_fraction: own.ValFraction = None,
     seed: own.Seed = None,
     shard_tokens: own.ShardTokens = None,
+    shuffle_documents: own.Shuffle = None,
     dtype: own.Dtype = None,
+    append: own.Append = False,
+    shard: own.Part = None,
+    collect: own.Collect = False,
     field: flags.Field = None,
     separator: flags.Separator = None,
     input_format: flags.InputFormat = None,
@@ -86,13 +90,16 @@ def encode(
         invalid_utf8,
     )
     settings = own.settings_keywords(
-        layout, eos, bos, allow_special, val_fraction, seed, shard_tokens, dtype
+        layout, eos, bos, allow_special, val_fraction, seed, shard_tokens, shuffle_documents, dtype
     )
     run = prepare_encode(
         inputs,
         tokenizer,
         out,
         threads=threads,
+        append=append,
+        part=shard,
+        collect=collect,
         force=force,
         progress=not quiet,
         **settings,
@@ -122,6 +129,9 @@ def _show_plan(plan: "EncodePlan", out: Path, *, as_json: bool) -> None:
 
 def _show(result: "EncodeResult", out: Path, *, as_json: bool) -> None:
     manifest, report = result.manifest, result.report
+    if manifest is None:
+        _show_part(result, out, as_json=as_json)
+        return
     if as_json:
         print_json(
             {
@@ -157,6 +167,16 @@ def _show(result: "EncodeResult", out: Path, *, as_json: bool) -> None:
         tokens, documents = quantity(split.tokens, "token"), quantity(split.documents, "document")
         line(name, f"{tokens}, {documents}, {rate}{shards}")
     line("wrote", f"{out} ({manifest.dtype})")
+
+
+def _show_part(result: "EncodeResult", out: Path, *, as_json: bool) -> None:
+    assert result.report is not None
+    read = result.report.read
+    if as_json:
+        print_json({"out": str(out), "part": True, "read": asdict(read), "seconds": result.seconds})
+        return
+    line("encoded", f"{size(read.bytes)}, {quantity(read.documents, 'document')}", result.seconds)
+    line("next", "when all jobs are done: the same command with `--collect` for `--shard`")
 
 
 def _show_remarks(report: Mapping[str, Any]) -> None:

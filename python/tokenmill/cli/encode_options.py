@@ -68,6 +68,31 @@ ShardTokens = Annotated[
         ),
     ),
 ]
+Shuffle = Annotated[
+    int | None,
+    typer.Option(
+        "--shuffle-documents",
+        metavar="SEED",
+        help="Put the documents into a random order, on disk where they do not fit the memory.",
+    ),
+]
+Append = Annotated[
+    bool,
+    typer.Option(
+        "--append", help="Add the inputs to the dataset that is at --out, in further shards."
+    ),
+]
+Part = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Do job I of N, counted from 0: for job arrays that share a file system.",
+    ),
+]
+Collect = Annotated[
+    bool, typer.Option("--collect", help="Put what all jobs have done together to the dataset.")
+]
 Dtype = Annotated[
     str | None,
     typer.Option(
@@ -92,6 +117,7 @@ def settings_keywords(
     val_fraction: float | None,
     seed: int | None,
     shard_tokens: int | None,
+    shuffle_documents: int | None,
     dtype: str | None,
 ) -> EncodeKeywords:
     """The settings that were given on the command line; the others keep their defaults."""
@@ -110,6 +136,8 @@ def settings_keywords(
         given["seed"] = seed
     if shard_tokens is not None:
         given["shard_tokens"] = shard_tokens
+    if shuffle_documents is not None:
+        given["shuffle_documents"] = shuffle_documents
     if dtype is not None:
         given["dtype"] = dtype
     return given

@@ -2,13 +2,14 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from tokenmill.dataset.dataset import Dataset
-from tokenmill.dataset.manifest import FILE_NAME, InputRecord, Manifest, read_manifest
+from tokenmill.dataset.existing import find_finished, manifest_at, other_settings
+from tokenmill.dataset.manifest import InputRecord, Manifest
 from tokenmill.dataset.settings import EncodeKeywords, EncodeSettings
 from tokenmill.dataset.splits import find_split_inputs
 from tokenmill.errors import ConfigError
@@ -20,13 +21,15 @@ from tokenmill.tokenizer.threads import num_threads
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.work import input_records
 from tokenmill.work.folder import WorkFolder, units_done, work_folder_of
-from tokenmill.work.input_records import BackgroundHashes, same_inputs
+from tokenmill.work.input_records import BackgroundHashes
 from tokenmill.work.reading import BLOCK_BYTES
 from tokenmill.work.units import UNIT_BYTES
 
 if TYPE_CHECKING:
     from tokenmill.dataset.encode_job import EncodeJob
     from tokenmill.dataset.encode_progress import EncodeReport
+    from tokenmill.dataset.finish import Ending
+    from tokenmill.dataset.shard_sizes import ShardSize
 
 
 class DatasetKeywords(EncodeKeywords, ReadKeywords, total=False):
@@ -39,6 +42,7 @@ def encode_dataset(
     out: str | os.PathLike[str],
     *,
     threads: int | None = None,
+    append: bool = False,
     force: bool = False,
     progress: ProgressChoice = None,
     unit_bytes: int = UNIT_BYTES,
@@ -51,7 +55,7 @@ def encode_dataset(
     Files and folders named train, validation (valid, val) or test become splits of their own. The
     result does not depend on `threads`. `out` is complete or absent: work goes to `out.partial`, and a
     second call goes on from there; a finished `out` of the same text and settings is opened as it is,
-    another one is replaced only with `force`. An `out` that ends in `.npy` or `.bin` is one file of
+    another one is replaced only with `force`, or grows by further shards with `append`. An `out` that ends in `.npy` or `.bin` is one file of
     ids and nothing else, with its manifest beside it.
 
     The other keywords are those of EncodeSettings and ReadOptions.
@@ -61,6 +65,7 @@ def encode_dataset(
         tokenizer,
         out,
         threads=threads,
+        append=append,
         force=force,
         progress=progress,
         unit_bytes=unit_bytes,
@@ -77,6 +82,9 @@ def prepare_encode(
     out: str | os.PathLike[str],
     *,
     threads: int | None = None,
+    append: bool = False,
+    part: str | None = None,
+    collect: bool = False,
     force: bool = False,
     progress: ProgressChoice = None,
     unit_bytes: int = UNIT_BYTES,
@@ -103,7 +111,7 @@ def prepare_encode(
         unit_bytes,
         block_bytes,
     )
-    return EncodeRun(job, final, force, progress)
+    return EncodeRun(job, final, force, append, part, collect, progress)
 
 
 def is_plain_file(out: Path) -> bool:
@@ -144,7 +152,8 @@ class EncodePlan:
 class EncodeResult:
     """What an encode has made."""
 
-    manifest: Manifest
+    manifest: Manifest | None
+    """`None` for one job's share: the dataset comes when all are collected."""
     report: "EncodeReport | None"
     """`None` if it was there already."""
     seconds: float
@@ -157,7 +166,26 @@ class EncodeRun:
     job: "EncodeJob"
     out: Path
     force: bool
+    append: bool
+    part: str | None
+    """`3/16`: this job's share, for someone to collect."""
+    collect: bool
     progress: ProgressChoice
+
+    def __post_init__(self) -> None:
+        chosen = {"--append": self.append, "--shard": self.part is not None}
+        chosen |= {"--collect": self.collect, "--force": self.force and self.append}
+        names = [name for name, given in chosen.items() if given]
+        if len(names) > 1:
+            raise ConfigError(f"`{names[0]}` and `{names[1]}` do not go together")
+        if self.append and self.job.settings.format.max_shards == 1:
+            raise ConfigError(
+                f"`--format {self.job.settings.layout}` keeps a split in one file, so nothing can be "
+                "appended to it",
+                "encode to another output, or choose another format",
+            )
+        if self.append and is_plain_file(self.out):
+            raise ConfigError(f"`{self.out}` is one file, so nothing can be appended to it")
 
     def plan(self) -> EncodePlan:
         """What there is to do, without doing it."""
@@ -177,113 +205,97 @@ class EncodeRun:
     def run(self) -> EncodeResult:
         """Encode, or take what an earlier run with the same settings made."""
         started = time.perf_counter()
-        done = self._finished()
-        if done is not None:
-            remove_folder(work_folder_of(self.out))
-            return EncodeResult(done, None, time.perf_counter() - started)
         meter = Meter(self.progress)
         try:
-            manifest, report = self._encode(meter)
+            manifest, report = self._run(meter)
         finally:
             meter.end()
         return EncodeResult(manifest, report, time.perf_counter() - started)
 
-    def _encode(self, meter: Meter) -> "tuple[Manifest, EncodeReport]":
-        from tokenmill.dataset.finish import Ending
+    def _run(self, meter: Meter) -> "tuple[Manifest | None, EncodeReport | None]":
+        from tokenmill.dataset.parts import Part, run_part
 
-        job, seed = self.job, self.job.settings.shuffle_documents
+        if self.append and (there := manifest_at(self.out)) is not None:
+            return self._append(there, meter)
+        done = find_finished(self.job, self.out, force=self.force)
+        if done is not None:
+            remove_folder(work_folder_of(self.out))
+            return done, None
+        if self.part is not None:
+            part = Part.parse(self.part)
+            return None, run_part(self.job, self.out, part, meter, force=self.force).report
+        with WorkFolder(self.out) as work:
+            if self.force and not self.collect:
+                work.clear()
+            ending = self._collected(work, meter) if self.collect else self._encoded(work, meter)
+            finish = ending.finish_file if is_plain_file(self.out) else ending.finish_folder
+            manifest = finish(self.out)
+            work.remove()
+        return manifest, ending.report
+
+    def _encoded(self, work: WorkFolder, meter: Meter) -> "Ending":
+        job = self.job
         hashes = BackgroundHashes(
             [input_records.InputRecord.of(each.source) for each in job.sources]
         )
         try:
-            with WorkFolder(self.out) as work:
-                if self.force:
-                    work.clear()
-                growth, report = job.run(work, meter, hashes.want)
-                shards = growth.shards()
-                if seed is not None:
-                    shards = job.shuffle(work, shards, seed, meter)
-                hashes.want(len(job.sources))
-                inputs = self._recorded(hashes.result())
-                ending = Ending(
-                    job, work, self.out.name, shards, report, inputs, shuffled=seed is not None
-                )
-                finish = ending.finish_file if is_plain_file(self.out) else ending.finish_folder
-                manifest = finish(self.out)
-                work.remove()
+            growth, report = job.run(work, meter, hashes.want)
+            hashes.want(len(job.sources))
+            inputs = tuple(
+                InputRecord(record.name, record.num_bytes, record.sha256, each.split)
+                for record, each in zip(hashes.result(), job.sources, strict=True)
+            )
         finally:
             hashes.cancel()
-        return manifest, report
+        return self._ending(work, meter, growth.shards(), report, inputs)
 
-    def _recorded(self, records: tuple[input_records.InputRecord, ...]) -> tuple[InputRecord, ...]:
-        return tuple(
-            InputRecord(record.name, record.num_bytes, record.sha256, each.split)
-            for record, each in zip(records, self.job.sources, strict=True)
-        )
+    def _collected(self, work: WorkFolder, meter: Meter) -> "Ending":
+        from tokenmill.dataset.parts import collect_parts
 
-    def _finished(self) -> Manifest | None:
-        """The manifest at `out` if it is what this run would make. ConfigError if something else is
-        there and may not be replaced."""
-        if not self.out.exists():
-            return None
-        manifest = read_manifest(self.out)
-        if manifest is None:
-            if self.out.is_dir() and not any(self.out.iterdir()):
-                return None
+        note = collect_parts(self.job, self.out, work, meter)
+        return self._ending(work, meter, note.shards, note.report, tuple(note.inputs))
+
+    def _ending(
+        self,
+        work: WorkFolder,
+        meter: Meter,
+        shards: "Mapping[str, Sequence[ShardSize]]",
+        report: "EncodeReport",
+        inputs: tuple[InputRecord, ...],
+    ) -> "Ending":
+        from tokenmill.dataset.finish import Ending
+
+        seed = self.job.settings.shuffle_documents
+        if seed is not None:
+            shards = self.job.shuffle(work, shards, seed, meter)
+        name = self.out.name
+        return Ending(self.job, work, name, shards, report, inputs, shuffled=seed is not None)
+
+    def _append(self, there: Manifest, meter: Meter) -> "tuple[Manifest, EncodeReport | None]":
+        """Encode what `there` does not have yet, into further shards of it."""
+        difference = other_settings(self.job, there)
+        if difference is not None:
             raise ConfigError(
-                f"`{self.out}` exists and is not a dataset",
-                "choose a place that does not exist yet",
+                f"`{self.out}` holds a dataset that was made {difference}",
+                "append with the same tokenizer and settings",
             )
-        if self.force:
-            self._refuse_foreign_files(manifest)
-            return None
-        difference = self._difference(manifest)
-        if difference is None:
-            return manifest
-        raise ConfigError(
-            f"`{self.out}` holds a dataset that was made {difference}",
-            "choose another output, or pass `--force` (`force=True`) to replace it",
-        )
-
-    def _refuse_foreign_files(self, manifest: Manifest) -> None:
-        ours = {FILE_NAME, *(record.path for record in manifest.files())}
-        for parent, _, names in os.walk(self.out):
-            for name in names:
-                path = Path(parent, name).relative_to(self.out).as_posix()
-                if path not in ours:
-                    raise ConfigError(
-                        f"`{self.out}` holds `{path}`, which is not tokenmill's and would be deleted",
-                        "move it away first",
-                    )
-
-    def _difference(self, manifest: Manifest) -> str | None:
-        """In which way the dataset at `out` is another one; `None` if it is not."""
-        job = self.job
-        if manifest.tokenizer.sha256 != job.tokenizer.sha256:
-            return (
-                f"with the tokenizer `{manifest.tokenizer.sha256[:16]}…`, "
-                f"not `{job.tokenizer.sha256[:16]}…`"
+        known = {(each.sha256, each.split) for each in there.inputs if each.sha256 is not None}
+        records = [input_records.InputRecord.of(each.source) for each in self.job.sources]
+        hashed = input_records.hash_inputs(records)
+        old = [
+            (record.sha256, each.split) in known
+            for record, each in zip(hashed, self.job.sources, strict=True)
+        ]
+        if all(old):
+            remove_folder(work_folder_of(self.out))
+            return there, None
+        if any(old):
+            raise ConfigError(
+                f"`{hashed[old.index(True)].name}` is in `{self.out}` already, and other inputs are not",
+                "append only what is new",
             )
-        wanted = {
-            "layout": job.settings.layout,
-            "dtype": job.dtype,
-            "bos": job.settings.bos,
-            "eos": job.settings.eos,
-        }
-        for name, value in wanted.items():
-            if getattr(manifest, name) != value:
-                return f"with {name} `{getattr(manifest, name)}`, not `{value}`"
-        settings = {**job.settings.as_settings(), "read": job.options.as_settings()}
-        for name, value in settings.items():
-            if manifest.settings.get(name) != value:
-                return (
-                    f"with {name.replace('_', ' ')} `{manifest.settings.get(name)}`, not `{value}`"
-                )
-        recorded = [{"bytes": each.bytes, "sha256": each.sha256} for each in manifest.inputs]
-        found = [input_records.InputRecord.of(each.source) for each in job.sources]
-        splits = [each.split for each in manifest.inputs]
-        if splits == [each.split for each in job.sources] and same_inputs(
-            recorded, 0, found, ordered=True
-        ):
-            return None
-        return "from other text, or from text that cannot be compared"
+        with WorkFolder(self.out) as work:
+            ending = self._encoded(work, meter)
+            manifest = ending.finish_append(self.out, there)
+            work.remove()
+        return manifest, ending.report

@@ -8,7 +8,7 @@ are encoded in order, each by all threads; while one is encoded the one before i
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from tokenmill import _core
 from tokenmill.dataset.arrays import NPY_HEADER_BYTES
@@ -37,6 +37,16 @@ SHUFFLE_BYTES = 256_000_000
 """What documents may take while they are brought into another order; the rest waits on disk."""
 
 log = logging.getLogger("tokenmill")
+
+
+class FileLayout(TypedDict):
+    """What the core has to know about the files of a shard."""
+
+    token_header: int
+    other_header: int
+    shard_tokens: int | None
+    wide: bool
+    masked: bool
 
 
 @dataclass
@@ -85,11 +95,15 @@ class EncodeJob:
         return units
 
     def run(
-        self, work: WorkFolder, meter: Meter, inputs_read: Callable[[int], None]
+        self,
+        work: WorkFolder,
+        meter: Meter,
+        inputs_read: Callable[[int], None],
+        units: Sequence[SplitUnit] | None = None,
     ) -> tuple[Growth, EncodeReport]:
-        """Encode what is not encoded yet. What grew is in the work folder, for someone to finish.
-        `inputs_read` hears how many of the sources were begun so far."""
-        units = self.units()
+        """Encode what is not encoded yet, of all units or of those that are given. What grew is in
+        the work folder, for someone to finish. `inputs_read` hears how many sources were begun."""
+        units = self.units() if units is None else units
         progress = EncodeProgress(units, work)
         done = progress.take_up(require_same_plan(work, units))
         work.begin(self._plan(units), progress.files_to_keep(units[:done]))
@@ -128,19 +142,25 @@ class EncodeJob:
             source=str(work.path / shard_prefix(split)),
             target=str(work.path / shard_prefix(split, shuffled=True)),
             sizes=sizes,
-            token_header=self.settings.format.header_bytes,
-            other_header=NPY_HEADER_BYTES,
-            shard_tokens=self.settings.tokens_per_shard,
-            wide=self.dtype != "uint16",
-            masked=False,
             seed=seed,
             group=1,
             memory=SHUFFLE_BYTES,
             progress=(lambda done, _: meter.update(done, done / documents))
             if meter.is_shown
             else None,
+            **self.file_layout(),
         )
         return [ShardSize(*size) for size in shuffled if size[1]]
+
+    def file_layout(self) -> FileLayout:
+        """How the files of a shard look while they grow."""
+        return {
+            "token_header": self.settings.format.header_bytes,
+            "other_header": NPY_HEADER_BYTES,
+            "shard_tokens": self.settings.tokens_per_shard,
+            "wide": self.dtype != "uint16",
+            "masked": False,
+        }
 
     def _plan(self, units: Sequence[SplitUnit]) -> bytes:
         return plan_as_json("encode", [each.unit for each in units], self.identity())
@@ -165,16 +185,13 @@ class EncodeJob:
                     (str(work.path / shard_prefix(target)), number, size)
                     for target, (number, size) in zip(targets, starts, strict=True)
                 ],
-                token_header=self.settings.format.header_bytes,
-                other_header=NPY_HEADER_BYTES,
-                shard_tokens=self.settings.tokens_per_shard,
-                wide=self.dtype != "uint16",
                 bos=self.ends.bos,
                 eos=self.ends.eos,
                 allowed_special=self.settings.allow_special,
                 held_out=self._held_out if len(targets) > 1 else None,
                 threads=self.threads,
                 progress=show,
+                **self.file_layout(),
             ),
         )
         report = ReadReport(

@@ -9,8 +9,9 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tokenmill.dataset.arrays import npy_header
 from tokenmill.dataset.encode_job import EncodeJob
@@ -19,6 +20,7 @@ from tokenmill.dataset.layouts import array_path
 from tokenmill.dataset.layouts.layout import ARRAYS
 from tokenmill.dataset.manifest import (
     FILE_NAME,
+    SPLIT_NAMES,
     TOKENIZER_FOLDER,
     FileRecord,
     InputRecord,
@@ -64,6 +66,8 @@ class Ending:
     masked: bool = False
     shuffled: bool = False
     """Whether the documents of `shards` lie in another order in files of their own."""
+    shards_before: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Shards that each split of the dataset has already."""
 
     def finish_folder(self, out: Path) -> Manifest:
         """Make the dataset folder `out`."""
@@ -102,6 +106,25 @@ class Ending:
             write_atomically(manifest_path(out), manifest.to_json())
         return manifest
 
+    def finish_append(self, out: Path, there: Manifest) -> Manifest:
+        """Add the shards to the dataset `out`, whose manifest is `there`. Until the new manifest is
+        written, its last act, the dataset is what it was."""
+        before = {split: len(each.shards) for split, each in there.splits.items()}
+        ending = replace(self, shards_before=before)
+        ending._check()
+        folder = self.work.final
+        with clean_errors(out):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            added = ending._manifest(folder, with_tokenizer=False)
+            fsync_tree(folder)
+            for record in added.files():
+                (out / record.path).parent.mkdir(exist_ok=True)
+                os.replace(folder / record.path, out / record.path)
+            manifest = joined(there, added)
+            write_atomically(out / FILE_NAME, manifest.to_json())
+        return manifest
+
     def _check(self) -> None:
         if not self.shards:
             raise ConfigError(
@@ -120,11 +143,12 @@ class Ending:
                     "pass a smaller `--shard-tokens`",
                 )
 
-    def _manifest(self, folder: Path) -> Manifest:
+    def _manifest(self, folder: Path, *, with_tokenizer: bool = True) -> Manifest:
         placed = [each for split in self.shards for each in self._placed(folder, split)]
         with ThreadPoolExecutor(self.job.threads) as pool:
             records = pool.map(functools.partial(record_file, folder), placed)
-            return self._describe(dict(zip(placed, records, strict=True)), folder)
+            by_path = dict(zip(placed, records, strict=True))
+            return self._describe(by_path, folder if with_tokenizer else None)
 
     def _describe(self, records: Mapping[str, FileRecord], folder: Path | None) -> Manifest:
         """The manifest of files with these `records`; of the tokenizer in `folder`, if there."""
@@ -162,12 +186,13 @@ class Ending:
 
     def _paths(self, split: str, number: int) -> dict[str, str]:
         """kind → place in the dataset folder, of every file of a shard."""
-        layout, num_shards = self.job.settings.format, len(self.shards[split])
-        tokens = layout.token_path(self.out_name, split, number, num_shards)
+        layout, before = self.job.settings.format, self.shards_before.get(split, 0)
+        num_shards = before + len(self.shards[split])
+        tokens = layout.token_path(self.out_name, split, before + number, num_shards)
         arrays = ("documents", "bytes", "mask") if self.masked else ("documents", "bytes")
         return {
             "tokens": tokens,
-            **{kind: array_path(kind, split, number) for kind in arrays},
+            **{kind: array_path(kind, split, before + number) for kind in arrays},
             **layout.sidecar_paths(tokens, masked=self.masked),
         }
 
@@ -203,6 +228,35 @@ class Ending:
             file.write(header)
         place.parent.mkdir(parents=True, exist_ok=True)
         link_or_copy(grown, place)
+
+
+def joined(there: Manifest, added: Manifest) -> Manifest:
+    """The manifest of a dataset that has grown by the shards of `added`."""
+    splits = dict(there.splits)
+    for name, split in added.splits.items():
+        old = splits.get(name, Split(()))
+        masked = split.trained_tokens is not None
+        trained = (old.trained_tokens or 0) + (split.trained_tokens or 0) if masked else None
+        splits[name] = Split((*old.shards, *split.shards), trained)
+    return replace(
+        there,
+        splits=dict(sorted(splits.items(), key=lambda item: SPLIT_NAMES.index(item[0]))),
+        inputs=(*there.inputs, *added.inputs),
+        report=added_reports(there.report, added.report),
+    )
+
+
+def added_reports(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, object]:
+    """The sums of what two runs met."""
+    lookalikes: dict[str, int] = dict(old["special_lookalikes"])
+    for token, found in new["special_lookalikes"].items():
+        lookalikes[token] = lookalikes.get(token, 0) + found
+    return {
+        **{name: old[name] + new[name] for name in REPORTED},
+        "limit_reached": old["limit_reached"] or new["limit_reached"],
+        "skipped": [*old["skipped"], *new["skipped"]][:20],
+        "special_lookalikes": dict(sorted(lookalikes.items())),
+    }
 
 
 def link_or_copy(file: Path, place: Path) -> None:

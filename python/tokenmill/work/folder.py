@@ -5,7 +5,6 @@ there.
 without a note does not exist. The folder goes when the output is complete, never before.
 """
 
-import contextlib
 import json
 import logging
 import os
@@ -20,7 +19,16 @@ from tokenmill.storage.files import remove_folder, write_atomically
 from tokenmill.work.units import Unit
 
 _OURS = ("plan.json", "lock", "final")
-_OUR_PREFIXES = ("unit-", "shard-", "shuffled-", ".unit-", ".plan.json.")
+_OUR_PREFIXES = (
+    "unit-",
+    "shard-",
+    "shuffled-",
+    "part-",
+    "part.json",
+    ".unit-",
+    ".plan.json.",
+    ".part.json.",
+)
 
 log = logging.getLogger("tokenmill")
 
@@ -33,8 +41,9 @@ def work_folder_of(out: Path) -> Path:
 class WorkFolder:
     """One run's hold on a work folder; only one at a time has it."""
 
-    def __init__(self, out: Path) -> None:
-        self.path = work_folder_of(out)
+    def __init__(self, out: Path, *, is_work_folder: bool = False) -> None:
+        """The work folder of `out`, or `out` itself if it is one inside another."""
+        self.path = out if is_work_folder else work_folder_of(out)
         self._lock: BinaryIO | None = None
 
     def __enter__(self) -> Self:
@@ -70,15 +79,15 @@ class WorkFolder:
         if left:
             log.info("dropped %d files in `%s` that this run has no use for", len(left), self.path)
         for name in left:
-            with contextlib.suppress(OSError):
-                os.unlink(self.path / name)
+            if not (self.path / name).is_dir():
+                (self.path / name).unlink()
         shutil.rmtree(self.final, ignore_errors=True)
         write_atomically(self.path / "plan.json", plan)
 
     def clear(self) -> None:
         """Drop what an earlier run has done."""
         for name in os.listdir(self.path):
-            if name != "lock" and (self.path / name) != self.final:
+            if name != "lock" and not (self.path / name).is_dir():
                 (self.path / name).unlink()
 
     def planned_units(self) -> list[str] | None:

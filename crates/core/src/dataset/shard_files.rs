@@ -135,11 +135,9 @@ impl<I: Id> ShardFiles<I> {
     fn open_files(&self) -> Result<OpenFiles> {
         let (target, size) = (&self.target, self.size());
         let number = self.first + self.sizes.len() - 1;
-        let open = |kind: &str, header: u64, len: u64| {
-            GrowingFile::open(target.path(number, kind), header, len)
-        };
-        let mask =
-            if target.has_mask { Some(open("mask", target.other_header, size.tokens)?) } else { None };
+        let open =
+            |kind: &str, header: u64, len: u64| GrowingFile::open(target.path(number, kind), header, len);
+        let mask = if target.has_mask { Some(open("mask", target.other_header, size.tokens)?) } else { None };
         Ok(OpenFiles {
             tokens: open("tokens", target.token_header, size.tokens * size_of::<I>() as u64)?,
             mask,
@@ -188,9 +186,7 @@ impl GrowingFile {
             let (start, len) = (self.started as libc::off64_t, (self.len - self.started) as libc::off64_t);
             // SAFETY: the descriptor is open, and the call changes no memory of ours. Should the system refuse, the
             // bytes are written when they would have been anyway.
-            unsafe {
-                libc::sync_file_range(self.file.as_raw_fd(), start, len, libc::SYNC_FILE_RANGE_WRITE)
-            };
+            unsafe { libc::sync_file_range(self.file.as_raw_fd(), start, len, libc::SYNC_FILE_RANGE_WRITE) };
             self.started = self.len;
         }
         Ok(())

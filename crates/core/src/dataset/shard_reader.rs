@@ -101,9 +101,7 @@ impl NumberedFile {
     }
 
     fn fill(&mut self, buffer: &mut [u8]) -> Result<()> {
-        self.file
-            .read_exact(buffer)
-            .map_err(|e| Error::source(format!("cannot read `{}`: {e}", self.path)))
+        self.file.read_exact(buffer).map_err(|e| Error::source(format!("cannot read `{}`: {e}", self.path)))
     }
 
     fn number(&mut self) -> Result<u64> {
@@ -129,9 +127,9 @@ impl ShardReader {
     /// Read the ids, and the mask if there is one, of the next document into `body`; gives tokens and bytes of text.
     fn next<I: Id>(&mut self, body: &mut Vec<u8>) -> Result<(usize, u64)> {
         let (end, bytes) = (self.ends.number()?, self.bytes.number()?);
-        let tokens = end.checked_sub(self.at).ok_or_else(|| {
-            Error::format(format!("`{}` has ends that do not ascend", self.ends.path))
-        })?;
+        let tokens = end
+            .checked_sub(self.at)
+            .ok_or_else(|| Error::format(format!("`{}` has ends that do not ascend", self.ends.path)))?;
         let tokens = tokens as usize;
         let id_bytes = tokens * size_of::<I>();
         body.resize(id_bytes + if self.mask.is_some() { tokens } else { 0 }, 0);

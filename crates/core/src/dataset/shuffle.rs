@@ -31,8 +31,10 @@ impl Shuffle<'_> {
     /// Write all documents to `out`, in their new order. Buckets go to files beside it, which are removed.
     pub fn run<I: Id>(&self, mut out: ShardFiles<I>, watch: &Watch) -> Result<ShardFiles<I>> {
         let bits = self.bucket_bits::<I>();
-        let mut buckets: Vec<Bucket> = (0..1usize << bits).map(|n| Bucket::new(&self.shards.target.prefix, n)).collect();
-        let room = usize::try_from(self.memory).unwrap_or(usize::MAX).div_ceil(buckets.len()).clamp(4096, BUFFER);
+        let mut buckets: Vec<Bucket> =
+            (0..1usize << bits).map(|n| Bucket::new(&self.shards.target.prefix, n)).collect();
+        let room =
+            usize::try_from(self.memory).unwrap_or(usize::MAX).div_ceil(buckets.len()).clamp(4096, BUFFER);
         self.deal::<I>(&mut buckets, bits, room, watch)?;
         let mut part = Encoded::default();
         for bucket in buckets {
@@ -121,7 +123,8 @@ impl Bucket {
     fn flush(&mut self) -> Result<()> {
         let failed = |e| cannot_write(&self.path.to_string_lossy(), &e);
         let mut options = OpenOptions::new();
-        let options = if self.file { options.append(true) } else { options.write(true).create(true).truncate(true) };
+        let options =
+            if self.file { options.append(true) } else { options.write(true).create(true).truncate(true) };
         options.open(&self.path).and_then(|mut file| file.write_all(&self.waiting)).map_err(failed)?;
         self.file = true;
         self.waiting.clear();

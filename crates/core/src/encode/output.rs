@@ -32,7 +32,10 @@ impl Id for u32 {
     }
 
     fn extend_from_bytes(ids: &mut Vec<u32>, bytes: &[u8]) {
-        std::iter::Extend::extend(ids, bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]])));
+        std::iter::Extend::extend(
+            ids,
+            bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]])),
+        );
     }
 }
 

@@ -138,6 +138,9 @@ impl Block {
 pub struct Prepared {
     text: Text,
     documents: Vec<Piece>,
+    /// The number of each in its block, and where the block is from: for messages.
+    records: Vec<u64>,
+    place: Place,
 }
 
 impl Prepared {
@@ -145,6 +148,11 @@ impl Prepared {
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let bytes = self.text.bytes();
         self.documents.iter().map(|piece| &bytes[piece.start..piece.end])
+    }
+
+    /// `reason` as a message about the document at `index`.
+    pub fn about(&self, index: usize, reason: &str) -> String {
+        self.place.record(self.records[index], reason)
     }
 
     /// The text of every piece, whether it starts a document and whether it ends one.
@@ -156,6 +164,7 @@ impl Prepared {
 /// One piece while its block is prepared.
 struct Checked {
     piece: Piece,
+    record: u64,
     /// Stands for the piece's bytes if they had to be changed.
     replaced: Option<Vec<u8>>,
 }
@@ -219,7 +228,7 @@ pub(super) fn prepare(
             }
             replaced = replace_invalid(bytes, &mut stats.replaced_sequences);
         }
-        let mut one = Checked { piece, replaced };
+        let mut one = Checked { piece, record, replaced };
         match limits.as_deref_mut() {
             Some(limits) => {
                 if !limits.admit(&mut one.piece, one.replaced.as_mut(), text.bytes(), stats) {
@@ -235,7 +244,7 @@ pub(super) fn prepare(
             refuse(b.record, place.record(b.record, &b.reason), b.hint.unwrap_or(SKIP_HINT), stats)?;
         }
     }
-    Ok(assemble(text, checked))
+    Ok(assemble(text, checked, place))
 }
 
 fn count_piece(one: &Checked, text: &[u8], stats: &mut BlockStats) {
@@ -246,19 +255,20 @@ fn count_piece(one: &Checked, text: &[u8], stats: &mut BlockStats) {
 }
 
 /// Where nothing was replaced the text stays as it is; else the pieces are copied together.
-fn assemble(text: Text, checked: Vec<Checked>) -> Prepared {
+fn assemble(text: Text, checked: Vec<Checked>, place: Place) -> Prepared {
+    let records = checked.iter().map(|one| one.record).collect();
     if checked.iter().all(|one| one.replaced.is_none()) {
         let documents = checked.into_iter().map(|one| one.piece).collect();
-        return Prepared { text, documents };
+        return Prepared { text, documents, records, place };
     }
     let mut copy = Vec::with_capacity(text.bytes().len());
     let mut documents = Vec::with_capacity(checked.len());
-    for Checked { piece, replaced } in checked {
+    for Checked { piece, replaced, .. } in checked {
         let start = copy.len();
         copy.extend_from_slice(replaced.as_deref().unwrap_or(&text.bytes()[piece.start..piece.end]));
         documents.push(Piece { start, end: copy.len(), ..piece });
     }
-    Prepared { text: Text::Owned(copy), documents }
+    Prepared { text: Text::Owned(copy), documents, records, place }
 }
 
 impl Place {

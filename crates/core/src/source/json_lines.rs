@@ -1,4 +1,4 @@
-//! One JSON object a line, the document in one of its fields.
+//! One JSON object a line, the document in one of its fields; or the object itself, for those who need all of it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,8 @@ use crate::error::Result;
 
 pub struct JsonLines {
     name: Arc<str>,
-    field: Arc<str>,
+    /// `None`: a document is the whole line.
+    field: Option<Arc<str>>,
     window: Window,
     end: u64,
     /// Number of the line at the start of the window, counted from where this source started.
@@ -24,14 +25,14 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    pub fn new(input: Box<dyn Input>, name: &str, field: &str) -> Self {
+    pub fn new(input: Box<dyn Input>, name: &str, field: Option<&str>) -> Self {
         let window = Window::new(input, 0);
-        let (name, field) = (name.into(), field.into());
+        let (name, field) = (name.into(), field.map(Into::into));
         JsonLines { name, field, window, end: u64::MAX, line: 1, path: None, done: false }
     }
 
     /// The lines of a local file whose first byte lies in `start..end`.
-    pub fn range(path: &str, name: &str, field: &str, start: u64, end: u64) -> Result<Self> {
+    pub fn range(path: &str, name: &str, field: Option<&str>, start: u64, end: u64) -> Result<Self> {
         let from = start.saturating_sub(1);
         let input = Box::new(FileInput::open(path, from)?);
         let mut source = JsonLines { end, ..JsonLines::new(input, name, field) };
@@ -97,9 +98,25 @@ impl Source for JsonLines {
         let place = Place { name: self.name.clone(), first: self.line, path: self.path.clone() };
         let lines = self.window.take(cut);
         self.line += memchr::memchr_iter(b'\n', &lines).count() as u64;
-        let layout = Layout::JsonLines { field: self.field.clone() };
+        let layout = match &self.field {
+            Some(field) => Layout::JsonLines { field: field.clone() },
+            None => Layout::Pieces { pieces: whole_lines(&lines), records: true },
+        };
         Ok(Some(Raw { text: Text::Owned(lines), layout, place, bad: Vec::new() }))
     }
+}
+
+/// Every line as it is; a blank one is empty, so that the place of a piece is the number of its line.
+fn whole_lines(lines: &[u8]) -> Vec<Piece> {
+    let mut start = 0;
+    let ends = memchr::memchr_iter(b'\n', lines).chain((!lines.ends_with(b"\n")).then_some(lines.len()));
+    ends.map(|end| {
+        let is_blank = lines[start..end].trim_ascii().is_empty();
+        let piece = Piece::whole(start, if is_blank { start } else { end });
+        start = end + 1;
+        piece
+    })
+    .collect()
 }
 
 /// The documents of a block of lines, end to end. `records[i]` is the line of piece `i`, counted from 0.
