@@ -49,6 +49,7 @@ PAGES_ABOUT_FLAGS = (
     "README.md",
     "docs/convert.md",
     "docs/counting.md",
+    "docs/datasets.md",
     "docs/measuring.md",
     "docs/sources.md",
     "docs/training.md",
@@ -83,6 +84,24 @@ def prepare_formats(folder: Path) -> None:
     tm.train(tm.documents(some_documents(0)), vocab_size=300, out=folder / "tok")
 
 
+def prepare_datasets(folder: Path) -> None:
+    """A dataset of stories, and the text it was made from."""
+    import hashlib
+
+    from make_dataset import EOS, encoded, make_dataset, small_tokenizer
+
+    from tokenmill.dataset.manifest import InputRecord
+
+    tokenizer = small_tokenizer()
+    stories = [f"Story {i}: the cat sat on {'the mat, ' * (i % 5 + 1)}" for i in range(40)]
+    splits = {"train": encoded(tokenizer, stories), "validation": encoded(tokenizer, stories[:4])}
+    data = EOS.join(stories).encode()
+    (folder / "stories.txt").write_bytes(data)
+    digest = hashlib.sha256(data).hexdigest()
+    inputs = [InputRecord("stories.txt", len(data), digest, "train")]
+    make_dataset(folder / "ids", tokenizer, splits, inputs=inputs)
+
+
 def prepare_benchmarks(folder: Path) -> dict[str, Any]:
     path = folder / "en.txt"
     path.write_text("<|endoftext|>".join(some_documents(0)))
@@ -91,6 +110,7 @@ def prepare_benchmarks(folder: Path) -> dict[str, Any]:
 
 PREPARE = {
     "README.md": prepare_readme,
+    "docs/datasets.md": prepare_datasets,
     "docs/formats.md": prepare_formats,
     "docs/benchmarks.md": prepare_benchmarks,
 }

@@ -29,7 +29,8 @@ _NPY_DICT = re.compile(
 
 def item_type(dtype: str) -> np.dtype[Any]:
     """`dtype` as it lies on disk: little-endian."""
-    return np.dtype(dtype).newbyteorder("<")
+    # By way of its name, so that it is plain `uint16` where that is little-endian.
+    return np.dtype(np.dtype(dtype).newbyteorder("<").str)
 
 
 def npy_header(dtype: str, length: int) -> bytes:

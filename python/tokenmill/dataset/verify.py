@@ -131,6 +131,8 @@ def input_tasks(source: Path, inputs: Sequence[InputRecord], findings: Findings)
     """The inputs to hash, found by name in the folder `source` or below it, or `source` itself."""
     if not source.exists():
         raise unreadable(source, FileNotFoundError())
+    if not inputs:
+        findings.warnings.append(Problem(findings.path, "does not say what it was made from"))
     tasks: list[FileTask] = []
     for record in inputs:
         if record.sha256 is None:
@@ -199,6 +201,7 @@ def _check_file(task: FileTask, read_some: Callable[[int], None]) -> list[Proble
             if check is not None:
                 header = file.read(check.header_bytes)
                 digest.update(header)
+                read_some(len(header))
                 check.start(header)
             while block := _whole_block(file):
                 digest.update(block)

@@ -7,6 +7,7 @@ dataset, a raw source under a tokenizer, or a text that was typed. Measures only
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -65,7 +66,7 @@ class DocumentView:
     stated_bytes: int | None
     """Bytes of raw text as the dataset has them."""
     encodes_back: bool
-    """Whether `text`, encoded again, gives the same ids; special tokens inside are allowed."""
+    """Whether the text between special tokens, encoded again, gives the same ids."""
 
     @property
     def equals_raw(self) -> bool | None:
@@ -144,8 +145,7 @@ def view_of_ids(
         end = position + len(token)
         tokens.append(TokenView(token_id, token, position, end, token_id in special_ids, trained))
         position = end
-    inner = _without(list(ids), around)
-    text = tokenizer.decode_bytes(inner)
+    text = tokenizer.decode_bytes(_without(list(ids), around))
     return DocumentView(
         part=part,
         tokens=tuple(tokens),
@@ -153,7 +153,7 @@ def view_of_ids(
         raw=None if raw is None else raw[1],
         raw_index=None if raw is None else raw[0],
         stated_bytes=stated_bytes,
-        encodes_back=_encodes_back(tokenizer, text, inner),
+        encodes_back=_encodes_back(tokenizer, tokens),
     )
 
 
@@ -164,10 +164,17 @@ def _without(ids: list[int], around: tuple[int | None, int | None]) -> list[int]
     return ids[start:stop]
 
 
-def _encodes_back(tokenizer: Tokenizer, text: bytes, ids: list[int]) -> bool:
-    if tokenizer.encode_ordinary(text) == ids:
-        return True
-    return tokenizer.encode(text, allowed_special="all") == ids
+def _encodes_back(tokenizer: Tokenizer, tokens: Sequence[TokenView]) -> bool:
+    """Run by run: special tokens are what no text becomes, and where a mask changes its mind a
+    template put two texts together."""
+    runs = groupby(tokens, key=lambda token: (token.is_special, token.is_trained))
+    for (is_special, _), run in runs:
+        if is_special:
+            continue
+        ids = [token.id for token in run]
+        if tokenizer.encode_ordinary(tokenizer.decode_bytes(ids)) != ids:
+            return False
+    return True
 
 
 class DatasetInspection:

@@ -296,7 +296,9 @@ def _usage(dataset: Dataset, views: Sequence[SplitView], top: int, meter: Meter)
     unused: list[int] = np.flatnonzero(counts[:vocab_size] == 0).tolist()
     if vocab is not None:
         unused = [token_id for token_id in unused if token_id in vocab]
-    examples = tuple(TokenUse(i, spelled.get(i), 0) for i in unused[:top])
+    # Learned tokens first: that a text does without some bytes is no news.
+    by_interest = sorted(unused, key=lambda token_id: len(spelled.get(token_id, b"")) == 1)
+    examples = tuple(TokenUse(i, spelled.get(i), 0) for i in by_interest[:top])
     return Usage(most, vocab_size, len(unused), examples)
 
 

@@ -88,6 +88,17 @@ def test_ids_that_no_text_gives(tmp_path: Path) -> None:
     assert "gives other ids" in text
 
 
+def test_text_that_looks_like_a_special_token(tmp_path: Path) -> None:
+    """As ordinary text beside a real one: both spell the same, and the ids tell them apart."""
+    eos = TOKENIZER.special_tokens[EOS]
+    ids = [*TOKENIZER.encode_ordinary("say " + EOS), eos, *TOKENIZER.encode_ordinary("x"), eos]
+    path = make_dataset(tmp_path / "ids", TOKENIZER, {"train": [Document(ids, 31)]})
+    (view,) = open_inspection(path).view(0)
+    assert view.encodes_back
+    assert view.text.count(EOS.encode()) == 2
+    assert [token.is_special for token in view.tokens].count(True) == 2
+
+
 def test_masks_and_pairs(tmp_path: Path) -> None:
     rows = masked(TOKENIZER, [("q ", "good"), ("q ", "bad"), ("the ", "cat"), ("the ", "x")])
     path = make_dataset(tmp_path / "ids", TOKENIZER, {"train": rows}, mode="preference")

@@ -147,7 +147,10 @@ def _table(tokens: Sequence[TokenView]) -> Table:
     if masked:
         table.add_column("trained")
     for number, token in enumerate(tokens):
-        spelling = Text(visible(token.token).replace("\n", ""), style=_style(token, number))
+        # Appended, so that the ground ends where the token does.
+        spelling = Text().append(
+            visible(token.token).replace("\n", ""), style=_style(token, number)
+        )
         cells = [str(number), str(token.id), f"{token.start}–{token.end}", spelling]
         if masked:
             cells.append("yes" if token.is_trained else "no")

@@ -99,9 +99,7 @@ def parse_json(data: bytes | str, file: str) -> Place:
         place = f"line {error.lineno}, column {error.colno}"
         raise FormatError(f"`{file}` is not JSON: {error.msg} at {place}") from None
     except RecursionError:
-        raise FormatError(
-            f"`{file}` is not a tokenizer: its values are nested too deeply"
-        ) from None
+        raise FormatError(f"`{file}` cannot be read: its values are nested too deeply") from None
     except FormatError:
         raise
     except ValueError as error:  # an integer of thousands of digits
