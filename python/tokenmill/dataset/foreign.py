@@ -86,7 +86,8 @@ def _open_npy(path: Path) -> ForeignShard:
     try:
         # numpy itself refuses pickled objects, and files that are shorter than their header says.
         tokens = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    # It reads the header as Python, and raises whatever that raises.
+    except Exception as error:
         raise FormatError(f"`{path}` cannot be read as .npy: {error}") from None
     if tokens.dtype.kind not in "iu" or tokens.ndim != 1:
         raise FormatError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.dataset.arrays import BLOCK_ITEMS, Array
 from tokenmill.dataset.shards import ShardArrays, ShardedArray, as_one
-from tokenmill.errors import ConfigError
+from tokenmill.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:
     from tokenmill.dataset.dataset import Dataset
@@ -88,10 +88,12 @@ class SplitView(Sequence[Array]):
     def __iter__(self) -> Iterator[Array]:
         """The ids of each document in order."""
         for shard in self.shards:
-            last = 0
+            tokens, last = shard.tokens, 0
             for start in range(0, shard.num_documents, BLOCK_ITEMS):
                 for end in shard.ends[start : start + BLOCK_ITEMS].tolist():
-                    yield shard.tokens[last:end]
+                    if not last <= end <= shard.num_tokens:
+                        raise self._no_span(last, end)
+                    yield tokens[last:end]
                     last = end
 
     def document(self, index: int) -> Array:
@@ -120,8 +122,18 @@ class SplitView(Sequence[Array]):
 
     def _span(self, index: int) -> tuple[ShardArrays, int, int]:
         shard, place = self._locate(index)
-        start = int(shard.ends[place - 1]) if place else 0
-        return shard, start, int(shard.ends[place])
+        start, end = int(shard.ends[place - 1]) if place else 0, int(shard.ends[place])
+        # Sizes are right and the last end too, or it would not be open; the ends between may lie.
+        if not 0 <= start <= end <= shard.num_tokens:
+            raise self._no_span(start, end)
+        return shard, start, end
+
+    def _no_span(self, start: int, end: int) -> FormatError:
+        return FormatError(
+            f"split `{self.name}` of `{self.dataset.path}` has a document from token {start:,} to "
+            f"{end:,}, which cannot be",
+            "`tokenmill verify` says what else is wrong",
+        )
 
     @property
     def pairs(self) -> "Pairs":

@@ -6,8 +6,10 @@ collected, not raised, so that one report names all of it.
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import stat
+import threading
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from tokenmill.tokenizer.threads import num_threads
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 BLOCK_BYTES = 1 << 22
+_METER_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -168,44 +171,57 @@ def check_files(
 ) -> None:
     """Read all files of `tasks`, several at a time. Hashing and numpy let other threads run."""
     total = sum(task.size or 0 for task in tasks) or 1
-    done = 0
-
-    def read_some(num_bytes: int) -> None:
-        nonlocal done
-        done += num_bytes
-
+    counter = _Counter()
     meter.begin("hashing", "bytes")
     with ThreadPoolExecutor(num_threads(threads)) as pool:
-        jobs = {pool.submit(_check_file, task, read_some): task for task in tasks}
+        left = {pool.submit(_check_file, task, counter) for task in tasks}
         try:
-            for job in as_completed(jobs):
-                findings.problems += job.result()
-                meter.update(done, done / total)
+            while left:
+                done, left = wait(left, _METER_SECONDS, FIRST_COMPLETED)
+                findings.problems += [problem for job in done for problem in job.result()]
+                meter.update(counter.num_bytes, counter.num_bytes / total)
         except BaseException:
+            counter.is_stopped = True
             pool.shutdown(cancel_futures=True)
             raise
         finally:
             meter.end()
     findings.files += len(tasks)
-    findings.bytes += done
+    findings.bytes += counter.num_bytes
 
 
-def _check_file(task: FileTask, read_some: Callable[[int], None]) -> list[Problem]:
+class _Counter:
+    """What threads have read together. Stopping them is a flag that they look at."""
+
+    def __init__(self) -> None:
+        self.num_bytes = 0
+        self.is_stopped = False
+        self._lock = threading.Lock()
+
+    def add(self, num_bytes: int) -> None:
+        with self._lock:
+            self.num_bytes += num_bytes
+
+
+def _check_file(task: FileTask, counter: _Counter) -> list[Problem]:
     digest, problems = hashlib.sha256(), list[str]()
     try:
-        size = os.stat(task.path).st_size
-        if task.size is not None and size != task.size:
-            problems.append(f"is {size:,} bytes long, the manifest says {task.size:,}")
+        found = os.stat(task.path)
+        # A pipe in the place of a file would keep us waiting for ever.
+        if not stat.S_ISREG(found.st_mode):
+            return [Problem(task.name, "is no regular file")]
+        if task.size is not None and found.st_size != task.size:
+            problems.append(f"is {found.st_size:,} bytes long, the manifest says {task.size:,}")
         check = None if problems else task.check
         with task.path.open("rb", buffering=0) as file:
             if check is not None:
                 header = file.read(check.header_bytes)
                 digest.update(header)
-                read_some(len(header))
+                counter.add(len(header))
                 check.start(header)
-            while block := _whole_block(file):
+            while not counter.is_stopped and (block := _whole_block(file)):
                 digest.update(block)
-                read_some(len(block))
+                counter.add(len(block))
                 if check is not None:
                     check.feed(block)
     except OSError as error:

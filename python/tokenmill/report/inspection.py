@@ -386,6 +386,11 @@ def open_inspection(
     kind = kind_of(path, has_tokenizer=tokenizer is not None)
     if kind == "dataset":
         dataset = Dataset.open(path, dtype=dtype, tokenizer=tokenizer)
+        if source is not None and dataset.mode != "pretrain":
+            raise ConfigError(
+                f"`{path}` holds data of mode `{dataset.mode}`, whose text a template made",
+                "leave `--source` out: it is for documents that were encoded as they are",
+            )
         view = dataset.main_split if split is None else dataset[split]
         raw = None if source is None else RawSource(source, options or _options_of(dataset))
         return DatasetInspection(view, raw)

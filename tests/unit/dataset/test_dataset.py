@@ -183,6 +183,22 @@ def test_a_file_cut_after_opening_is_an_error_when_mapped(tmp_path: Path) -> Non
         dataset.document(0)
 
 
+def test_ends_that_go_back_are_an_error(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "ids", TOKENIZER, {"train": DOCUMENTS})
+    file = path / "train/documents-00000.npy"
+    ends = np.load(file)
+    for wrong in (0, 2**63, 2**64 - 1):
+        ends[2] = wrong
+        np.save(file, ends)
+        dataset = tm.Dataset.open(path)
+        for index in (2, 3):
+            if (wrong, index) != (0, 3):
+                with pytest.raises(tm.FormatError, match="which cannot be"):
+                    dataset.document(index)
+        with pytest.raises(tm.FormatError, match="which cannot be"):
+            list(dataset)
+
+
 def test_a_changed_manifest_is_an_error(tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "ids", TOKENIZER, {"train": DOCUMENTS})
     manifest = path / "manifest.json"

@@ -1,6 +1,7 @@
 """verify: whatever changed is found and named, and what did not change is sound."""
 
 import hashlib
+import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,15 @@ def test_missing_and_unknown_files(tmp_path: Path) -> None:
     assert [warning.file for warning in findings.warnings] == [
         "notes.txt",
         "train/tokens-00001.npy",
+    ]
+
+
+def test_a_pipe_in_the_place_of_a_file(tmp_path: Path) -> None:
+    path = whole(tmp_path / "ids")
+    (path / "train/bytes-00000.npy").unlink()
+    os.mkfifo(path / "train/bytes-00000.npy")
+    assert [str(problem) for problem in verify(path).problems] == [
+        "`train/bytes-00000.npy` is no regular file"
     ]
 
 

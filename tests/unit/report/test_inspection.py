@@ -108,6 +108,8 @@ def test_masks_and_pairs(tmp_path: Path) -> None:
     assert (chosen.part, rejected.part) == ("chosen", "rejected")
     assert [token.is_trained for token in chosen.tokens] == [bool(m) for m in rows[2].mask or []]
     assert rejected.text == b"the x"
+    with pytest.raises(tm.ConfigError, match="mode `preference`, whose text a template made"):
+        open_inspection(path, source=tmp_path)
     assert inspection.search("bad") == 0
     assert inspection.search("x") == 1
     text = drawn(inspection, 0)
