@@ -165,8 +165,9 @@ def _show(result: "EncodeResult", out: Path, *, as_json: bool) -> None:
         shards = f", {quantity(len(split.shards), 'shard')}" if len(split.shards) > 1 else ""
         rate = f"{split.bytes / split.tokens:.3f} bytes/token" if split.tokens else "no tokens"
         tokens, documents = quantity(split.tokens, "token"), quantity(split.documents, "document")
-        line(name, f"{tokens}, {documents}, {rate}{shards}")
-    line("wrote", f"{out} ({manifest.dtype})")
+        line("split", f"{name}: {tokens}, {documents}, {rate}{shards}")
+    if report is not None:
+        line("wrote", f"{out} ({manifest.dtype})")
 
 
 def _show_part(result: "EncodeResult", out: Path, *, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """`tm.encode_dataset`: documents in, a dataset on disk out."""
 
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ from tokenmill.work.folder import WorkFolder, units_done, work_folder_of
 from tokenmill.work.input_records import BackgroundHashes
 from tokenmill.work.reading import BLOCK_BYTES
 from tokenmill.work.units import UNIT_BYTES
+
+log = logging.getLogger("tokenmill")
 
 if TYPE_CHECKING:
     from tokenmill.dataset.encode_job import EncodeJob
@@ -231,6 +234,11 @@ class EncodeRun:
             finish = ending.finish_file if is_plain_file(self.out) else ending.finish_folder
             manifest = finish(self.out)
             work.remove()
+        if self.job.settings.val_fraction is not None and "validation" not in manifest.splits:
+            log.warning(
+                "no document fell into the validation split: there are too few for a fraction of %s",
+                self.job.settings.val_fraction,
+            )
         return manifest, ending.report
 
     def _encoded(self, work: WorkFolder, meter: Meter) -> "Ending":
