@@ -61,6 +61,17 @@ def test_npy_of_any_integer_type(tok: Path, tmp_path: Path, ids: list[int], dtyp
     assert decoded(tmp_path / "ids.npy", "--tokenizer", tok) == TEXT.encode()
 
 
+def test_npy_with_a_header_that_is_no_python(tok: Path, tmp_path: Path) -> None:
+    path = tmp_path / "ids.npy"
+    np.save(path, np.zeros(3, np.uint16))
+    data = path.read_bytes()
+    for old, new in ((b"}", b" "), (b"'shape'", b"'shape("), (b"descr", b"\xff\xff\xff\xff\xff")):
+        path.write_bytes(data.replace(old, new, 1))
+        done = run(path, "--tokenizer", tok)
+        assert done.exit_code == 1
+        assert "cannot be read as .npy" in done.stderr
+
+
 def test_npy_of_rows(tok: Path, tmp_path: Path, ids: list[int]) -> None:
     rows = np.array(ids[: len(ids) // 8 * 8], np.uint16).reshape(8, -1)
     np.save(tmp_path / "ids.npy", rows)

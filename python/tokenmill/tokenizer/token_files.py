@@ -90,7 +90,8 @@ def _open_npy(path: Path, size: int) -> Ids:
     try:
         # Pickled objects are refused by numpy itself; the data is mapped, not read.
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    # It reads the header as Python, and raises whatever that raises, such as a TokenError.
+    except Exception as error:
         raise SourceError(f"`{path}` cannot be read as .npy: {error}") from None
     if found.dtype.kind not in "iu":
         raise SourceError(f"`{path}` holds `{found.dtype}`, ids are whole numbers")
