@@ -262,7 +262,7 @@ class Array:
     def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
     def dtype(self) -> str:
-        """`uint16`, `uint32` or `int64`."""
+        """`uint8`, `uint16`, `uint32` or `int64`."""
 
 @final
 class Vocab:
@@ -558,3 +558,73 @@ def join_documents(
 ) -> list[_ShardSize]:
     """Copy the documents of several rows of shards, each a prefix and its sizes, to one row with prefix `target`: the
     files that one run over all their documents would have written."""
+
+_Piece = int | str
+"""A special token by its id, or literal text."""
+
+@final
+class ChatEncoder:
+    """Rows of conversations to ids and a loss mask, by one template. Frozen, usable from any thread."""
+
+    def __new__(
+        cls,
+        bpe: Bpe,
+        *,
+        roles: Sequence[tuple[str, Sequence[_Piece], Sequence[_Piece], bool, int]],
+        bos: Sequence[_Piece],
+        merge_system: str | None,
+        instruction: str,
+        input: str,
+        mode: str = "sft",
+        shape: str | None = None,
+        max_tokens: int | None = None,
+        too_long: str = "drop",
+        invalid_utf8: str = "error",
+    ) -> ChatEncoder:
+        """`roles` are (name, what stands before the content, after it, whether it is trained on, how many pieces of
+        `after` are then). `merge_system` joins a system message to the user message behind it; None where it is a
+        turn. `instruction` and `input` are the roles that those fields of an Alpaca row play. `mode` is `sft` or
+        `preference`; `shape` is `messages`, `conversations`, `prompt-completion`, `alpaca` or None for finding out;
+        `too_long` is `drop`, `keep-start`, `keep-end` or `error`."""
+
+    def encode_rows(
+        self, rows: Sequence[str | bytes], *, skip_errors: bool = False, threads: int = 1
+    ) -> EncodedRows:
+        """Each row is a JSON object. SourceError naming the row for what is none, unless `skip_errors`. The result does
+        not depend on `threads`."""
+
+@final
+class EncodedRows:
+    """Documents: one for a row, or in mode `preference` two, the chosen and the rejected one."""
+
+    @property
+    def ids(self) -> Array: ...
+    @property
+    def offsets(self) -> Array:
+        """n+1 int64: where each document's ids start."""
+
+    @property
+    def mask(self) -> Array:
+        """uint8, one for each id: 1 is trained on."""
+
+    @property
+    def bytes(self) -> Array:
+        """int64: bytes of the contents of each document."""
+
+    @property
+    def rows(self) -> Array:
+        """int64: the row each document is of."""
+
+    @property
+    def skipped(self) -> list[tuple[int, str, str]]:
+        """(row, name of the reason, more words) of each row that was left out."""
+
+    @property
+    def truncated(self) -> int: ...
+    @property
+    def trained(self) -> int:
+        """Number of ids whose mask is 1."""
+
+    @property
+    def lookalikes(self) -> dict[str, int]:
+        """How often special tokens stood in contents, as text."""

@@ -11,6 +11,7 @@
 
 #![warn(unused_crate_dependencies)]
 
+pub mod chat;
 pub mod count;
 pub mod dataset;
 pub mod decode;

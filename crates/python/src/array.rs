@@ -15,6 +15,7 @@ use crate::int_lists::small_ints;
 
 /// One array of numbers, of one type.
 enum Numbers {
+    U8(Vec<u8>),
     U16(Vec<u16>),
     U32(Vec<u32>),
     I64(Vec<i64>),
@@ -25,6 +26,12 @@ pub struct Array {
     numbers: Numbers,
     /// What a buffer's `shape` points to.
     len: isize,
+}
+
+impl From<Vec<u8>> for Array {
+    fn from(numbers: Vec<u8>) -> Self {
+        Array { len: numbers.len() as isize, numbers: Numbers::U8(numbers) }
+    }
 }
 
 impl From<Vec<u16>> for Array {
@@ -49,6 +56,7 @@ impl Array {
     /// Address, bytes of one number, and its letter in the language of buffers.
     fn layout(&self) -> (*const c_void, isize, &'static CStr) {
         match &self.numbers {
+            Numbers::U8(numbers) => (numbers.as_ptr().cast(), 1, c"B"),
             Numbers::U16(numbers) => (numbers.as_ptr().cast(), 2, c"H"),
             Numbers::U32(numbers) => (numbers.as_ptr().cast(), 4, c"I"),
             Numbers::I64(numbers) => (numbers.as_ptr().cast(), 8, c"q"),
@@ -65,6 +73,7 @@ impl Array {
     #[getter]
     fn dtype(&self) -> &'static str {
         match self.numbers {
+            Numbers::U8(_) => "uint8",
             Numbers::U16(_) => "uint16",
             Numbers::U32(_) => "uint32",
             Numbers::I64(_) => "int64",
@@ -120,6 +129,7 @@ pub fn with_ids<W: WithIds>(object: &Bound<'_, PyAny>, work: W) -> PyResult<W::O
     }
     if let Ok(array) = object.cast::<Array>() {
         match &array.get().numbers {
+            Numbers::U8(ids) => return Ok(work.with(ids)),
             Numbers::U16(ids) => return Ok(work.with(ids)),
             Numbers::U32(ids) => return Ok(work.with(ids)),
             Numbers::I64(ids) => return Ok(work.with(ids)),

@@ -4,6 +4,7 @@
 mod array;
 mod bpe;
 mod buffers;
+mod chat;
 mod counts;
 mod cpu;
 mod dataset;
@@ -32,6 +33,8 @@ mod _core {
     use super::array::Array;
     #[pymodule_export]
     use super::bpe::Bpe;
+    #[pymodule_export]
+    use super::chat::{ChatEncoder, EncodedRows};
     #[pymodule_export]
     use super::counts::{Counter, Counts};
     #[pymodule_export]

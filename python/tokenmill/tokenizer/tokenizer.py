@@ -145,6 +145,13 @@ class Tokenizer(Codec):
         )
         return Tokenizer(replace(self._vocab, core=extended))
 
+    def with_chat_template(self, template: str | None) -> "Tokenizer":
+        """The same tokenizer with another Jinja template, or none, to be saved with it."""
+        extras = replace(self._vocab.extras, chat_template=template)
+        same = object.__new__(Tokenizer)
+        same._set(replace(self._vocab, extras=extras), self._bpe, self._regex, self.training)
+        return same
+
     def with_training(self, report: object) -> "Tokenizer":
         """The same tokenizer with the report of the training that made it."""
         same = object.__new__(Tokenizer)

@@ -301,7 +301,7 @@ fn lines_before(path: &str, offset: u64) -> u64 {
 
 /// `text` with U+FFFD in place of each maximal part that is not UTF-8, or `None` if it all is. A surrogate that
 /// was encoded as three bytes is one part.
-fn replace_invalid(text: &[u8], replaced: &mut u64) -> Option<Vec<u8>> {
+pub fn replace_invalid(text: &[u8], replaced: &mut u64) -> Option<Vec<u8>> {
     simdutf8::basic::from_utf8(text).err()?;
     let mut fixed = Vec::with_capacity(text.len() + 16);
     let mut rest = text;
