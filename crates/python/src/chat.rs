@@ -75,11 +75,8 @@ impl ChatEncoder {
         let roles = roles.into_iter().map(role).collect();
         let definition = Definition { bos: pieces(bos), roles, merge_system, instruction, input };
         let modes = [("sft", Mode::Sft), ("preference", Mode::Preference)];
-        let invalid = [
-            ("error", InvalidUtf8::Error),
-            ("replace", InvalidUtf8::Replace),
-            ("keep", InvalidUtf8::Keep),
-        ];
+        let invalid =
+            [("error", InvalidUtf8::Error), ("replace", InvalidUtf8::Replace), ("keep", InvalidUtf8::Keep)];
         let options = RowOptions {
             mode: named(py, "mode", mode, &modes)?,
             shape: shape.map(|shape| named(py, "shape", shape, &Shape::NAMES)).transpose()?,
@@ -92,19 +89,26 @@ impl ChatEncoder {
     }
 
     #[pyo3(signature = (rows, *, skip_errors = false, threads = 1))]
-    fn encode_rows(&self, rows: &Bound<'_, PyAny>, skip_errors: bool, threads: usize) -> PyResult<EncodedRows> {
+    fn encode_rows(
+        &self,
+        rows: &Bound<'_, PyAny>,
+        skip_errors: bool,
+        threads: usize,
+    ) -> PyResult<EncodedRows> {
         let py = rows.py();
         let rows = borrowed(rows)?;
         let rows = rows.iter().map(TextArg::bytes).collect::<PyResult<Vec<_>>>()?;
         let small = rows.iter().map(|row| row.len()).sum::<usize>() <= MOMENT;
         let specials = self.core.bpe().vocab().special_tokens();
         if self.core.bpe().is_wide() {
-            let batch =
-                attentive(py, small, |watch| self.core.encode_rows::<u32>(&rows, skip_errors, threads, watch))?;
+            let batch = attentive(py, small, |watch| {
+                self.core.encode_rows::<u32>(&rows, skip_errors, threads, watch)
+            })?;
             Ok(EncodedRows::new(batch, specials))
         } else {
-            let batch =
-                attentive(py, small, |watch| self.core.encode_rows::<u16>(&rows, skip_errors, threads, watch))?;
+            let batch = attentive(py, small, |watch| {
+                self.core.encode_rows::<u16>(&rows, skip_errors, threads, watch)
+            })?;
             Ok(EncodedRows::new(batch, specials))
         }
     }

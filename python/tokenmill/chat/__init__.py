@@ -1,12 +1,12 @@
 """Chats: profiles, templates, rows of conversations.
 
-    >>> import tokenmill as tm
-    >>> from tokenmill import chat
-    >>> base = tm.train(tm.documents(["hello there"] * 9), vocab_size=265)
-    >>> tokenizer = chat.prepare_tokenizer(base, "chat")
-    >>> messages = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hello"}]
-    >>> chat.render(tokenizer, "chat", messages).text
-    '<|user|>hello<|end|><|assistant|>hello<|end|>'
+>>> import tokenmill as tm
+>>> from tokenmill import chat
+>>> base = tm.train(tm.documents(["hello there"] * 9), vocab_size=265)
+>>> tokenizer = chat.prepare_tokenizer(base, "chat")
+>>> messages = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hello"}]
+>>> chat.render(tokenizer, "chat", messages).text
+'<|user|>hello<|end|><|assistant|>hello<|end|>'
 """
 
 from tokenmill.chat.arrow_rows import rows_as_json

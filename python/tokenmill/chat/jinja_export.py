@@ -12,7 +12,9 @@ _CONTENT = (
     "{{%- set content = {message}['content'] if {message}['content'] is string"
     " else {message}['content'] | map(attribute='text') | join('') -%}}"
 )
-_MISPLACED = "{{- raise_exception('a system message belongs in front of the first user message') -}}"
+_MISPLACED = (
+    "{{- raise_exception('a system message belongs in front of the first user message') -}}"
+)
 
 
 def jinja_template(profile: Profile) -> str:
@@ -29,7 +31,9 @@ def jinja_template(profile: Profile) -> str:
     if profile.merge_system is not None:
         lines.append("    {%- set content = (system if loop.first else '') + content -%}")
     for index, (name, role) in enumerate(profile.roles.items()):
-        lines.append(f"    {{%- {'elif' if index else 'if'} message['role'] == {_literal(name)} -%}}")
+        lines.append(
+            f"    {{%- {'elif' if index else 'if'} message['role'] == {_literal(name)} -%}}"
+        )
         lines += ["        " + line for line in _turn(profile, role)]
     lines += [
         "    {%- else -%}",

@@ -49,18 +49,18 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
 
 def _profile(document: dict[str, Any], stem: str) -> Profile:
     _require_known(document, _KEYS, "key")
-    values: dict[str, Any] = {key: document[key] for key in _KEYS if key in document}
+    values: dict[str, Any] = {"name": stem, "special_tokens": (), **document}
     for key in _STRINGS:
         if key in values:
             _require(values[key], str, f"`{key}`", "a string")
     if "train_end" in values:
         _require(values["train_end"], bool, "`train_end`", "true or false")
-    tokens = _require(values.get("special_tokens", []), list, "`special_tokens`", "a list")
+    tokens = _require(document.get("special_tokens", []), list, "`special_tokens`", "a list")
     for token in cast("list[object]", tokens):
         _require(token, str, f"special token {token!r}", "a string")
     roles = _require(values.get("roles", {}), dict, "`roles`", "a table")
     values["roles"] = {name: _role(name, role) for name, role in roles.items()}
-    return Profile(**{"name": stem, "special_tokens": (), **values})
+    return Profile(**values)
 
 
 def _role(name: str, document: object) -> Role:
@@ -68,7 +68,9 @@ def _role(name: str, document: object) -> Role:
     _require_known(table, _ROLE_KEYS, f"key in role `{name}`:")
     before = _require(table.get("before", ""), str, f"`before` of role `{name}`", "a string")
     after = _require(table.get("after", ""), str, f"`after` of role `{name}`", "a string")
-    trained = _require(table.get("trained", False), bool, f"`trained` of role `{name}`", "a boolean")
+    trained = _require(
+        table.get("trained", False), bool, f"`trained` of role `{name}`", "a boolean"
+    )
     return Role(before, after, trained)
 
 

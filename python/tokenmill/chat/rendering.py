@@ -137,9 +137,15 @@ def _span_after_normalizing(
     whole = _normalized(tokenizer, text)
     before = _normalized(tokenizer, text[:start])
     after = _normalized(tokenizer, text[end:])
-    first = len(os.path.commonprefix([before, whole]))
-    last = len(whole) - len(os.path.commonprefix([after[::-1], whole[::-1]]))
+    first = _num_shared(before, whole)
+    last = len(whole) - _num_shared(after[::-1], whole[::-1])
     return len(whole[:first].encode()), len(whole[: max(first, last)].encode())
+
+
+def _num_shared(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _normalized(tokenizer: Tokenizer, text: str) -> str:

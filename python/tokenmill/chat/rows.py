@@ -8,21 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from tokenmill.chat.messages import Turn
+from tokenmill.chat.messages import RowSkipped, Turn, find_role, merge_system, turn_of
 from tokenmill.chat.profiles import Profile
 from tokenmill.errors import SourceError
 
-_ALIASES = {"human": "user", "gpt": "assistant"}
 Row = Mapping[str, Any]
-
-
-class RowSkipped(Exception):  # noqa: N818
-    """A row that is a conversation and of no use, with the name of the reason."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason, detail)
-        self.reason = reason
-        self.detail = detail
 
 
 class Conversation(NamedTuple):
@@ -79,7 +69,7 @@ def _sft(fields: Row, profile: Profile, shape: str) -> Conversation:
         key = "output" if shape == "alpaca" else "completion"
         turns += _text_or_messages(fields, key, "assistant", profile)
     _check_completion(turns[answer:], profile)
-    return _merge_system(Conversation(turns, answer), profile)
+    return _merged(Conversation(turns, answer), profile)
 
 
 def _alpaca_prompt(fields: Row, profile: Profile) -> list[Turn]:
@@ -107,6 +97,8 @@ def _preference(fields: Row, profile: Profile) -> list[Conversation]:
         shared = _shared(chosen, rejected)
         if chosen == rejected:
             raise RowSkipped("chosen_equals_rejected", "`chosen` and `rejected` are the same")
+        if not shared:
+            raise RowSkipped("prompt_differs", "`chosen` and `rejected` begin differently")
         if not _is_there(fields, chosen[:shared], profile):
             raise RowSkipped("prompt_differs", "`prompt` is not in what both begin with")
         prompt += chosen[:shared]
@@ -116,16 +108,14 @@ def _preference(fields: Row, profile: Profile) -> list[Conversation]:
     _check_completion(chosen, profile)
     _check_completion(rejected, profile)
     return [
-        _merge_system(Conversation(prompt + answer, len(prompt)), profile)
+        _merged(Conversation(prompt + answer, len(prompt)), profile)
         for answer in (chosen, rejected)
     ]
 
 
 def _shared(one: Sequence[Turn], other: Sequence[Turn]) -> int:
     pairs = zip(one, other, strict=False)
-    return next(
-        (index for index, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other))
-    )
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _is_there(fields: Row, prompt: Sequence[Turn], profile: Profile) -> bool:
@@ -150,23 +140,13 @@ def _system(fields: Row, profile: Profile) -> list[Turn]:
     system = fields.get("system")
     if not isinstance(system, str) or not system:
         return []
-    return [Turn(_role("system", profile), system)]
+    return [Turn(find_role("system", profile), system)]
 
 
-def _merge_system(conversation: Conversation, profile: Profile) -> Conversation:
-    if profile.merge_system is None:
-        return conversation
-    turns, answer = conversation
-    first = bool(turns) and turns[0].role == "system"
-    alone = first and (len(turns) < 2 or turns[1].role != "user")
-    if alone or any(turn.role == "system" for turn in turns[1:]):
-        raise RowSkipped(
-            "system_not_first", "a system message belongs in front of the first user message"
-        )
-    if not first:
-        return conversation
-    merged = Turn("user", turns[0].content + profile.merge_system + turns[1].content)
-    return Conversation([merged, *turns[2:]], max(answer - 1, 0))
+def _merged(conversation: Conversation, profile: Profile) -> Conversation:
+    turns = merge_system(conversation.turns, profile)
+    shorter = len(conversation.turns) - len(turns)
+    return Conversation(turns, max(conversation.answer - shorter, 0))
 
 
 def _text(fields: Row, key: str) -> str:
@@ -187,43 +167,4 @@ def _messages(fields: Row, key: str, profile: Profile) -> list[Turn]:
     messages = fields.get(key)
     if not isinstance(messages, list):
         raise SourceError(f"field `{key}` is not a list of messages")
-    return [_message(message, profile) for message in cast("list[object]", messages)]
-
-
-def _message(message: object, profile: Profile) -> Turn:
-    if not isinstance(message, dict):
-        raise SourceError(f"a message is {message!r}, not an object with `role` and `content`")
-    fields = cast("Row", message)
-    names = [fields[key] for key in ("role", "from") if isinstance(fields.get(key), str)]
-    if not names:
-        raise SourceError("a message has no `role`")
-    if fields.get("tool_calls"):
-        raise RowSkipped("tool_calls", "a message has `tool_calls`")
-    role = _role(names[0], profile)
-    content = fields.get("content", fields.get("value"))
-    if content is None:
-        raise RowSkipped("null_content", "the content of a message is null or missing")
-    if isinstance(content, list):
-        return Turn(role, "".join(_part(part) for part in cast("list[object]", content)))
-    if not isinstance(content, str):
-        raise SourceError(f"the content of a message is {content!r}, not a string")
-    return Turn(role, content)
-
-
-def _part(part: object) -> str:
-    if isinstance(part, str):
-        return part
-    if not isinstance(part, dict):
-        raise SourceError(f"a part of a content is {part!r}")
-    fields = cast("Row", part)
-    text = fields.get("text")
-    if fields.get("type", "text") != "text" or not isinstance(text, str):
-        raise RowSkipped("content_part", f"a part of a content is {fields.get('type')!r}, not text")
-    return text
-
-
-def _role(name: str, profile: Profile) -> str:
-    for role in (name, _ALIASES.get(name, name)):
-        if role in profile.roles or (role == "system" and profile.merge_system is not None):
-            return role
-    raise RowSkipped("unknown_role", f"the template has no role `{name}`")
+    return [turn_of(message, profile) for message in cast("list[object]", messages)]

@@ -36,8 +36,17 @@ def _raise_exception(message: str) -> None:
     raise TemplateError(message)
 
 
-def _tojson(value: Any, **how: Any) -> str:
-    return json.dumps(value, **{"ensure_ascii": False, **how})
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """As transformers has it: without the escapes of HTML, which Jinja's own makes."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
 
 
 def _limit_memory() -> None:
@@ -68,7 +77,7 @@ def _render(template: Any, request: dict[str, Any], variables: dict[str, str]) -
 def main() -> None:
     """Answer until there are no more requests."""
     _limit_memory()
-    environment = ImmutableSandboxedEnvironment(
+    environment: Any = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, "jinja2.ext.loopcontrols"]
     )
     environment.filters["tojson"] = _tojson

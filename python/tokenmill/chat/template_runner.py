@@ -1,5 +1,6 @@
 """The parent of the process that runs a template: starts it, asks it, kills it when it must."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -81,10 +82,9 @@ class TemplateRunner:
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                try:
+                # What was still to be written has no reader any more.
+                with contextlib.suppress(OSError):
                     pipe.close()
-                except OSError:  # what was still to be written has no reader any more
-                    pass
         self._process.wait()
 
 

@@ -146,6 +146,7 @@ def test_a_shared_beginning_is_the_prompt(tokenizer: tm.Tokenizer) -> None:
             {"mode": "preference"},
             "prompt_differs",
         ),
+        ({"chosen": [U, A], "rejected": [S, A]}, {"mode": "preference"}, "prompt_differs"),
     ],
 )  # fmt: skip
 def test_rows_that_are_left_out(
@@ -181,7 +182,7 @@ def test_rows_that_are_left_out(
         ({"messages": [U, A]}, {"mode": "preference"}, "has no field `chosen`"),
         ({"chosen": "a", "rejected": "b"}, {"mode": "preference"}, "has no field `prompt`"),
         ({"messages": [U, A]}, {"max_tokens": 3, "too_long": "error"}, "tokens are more than 3"),
-        (rb'{"prompt": "\xff", "completion": "x"}', {}, "is not valid UTF-8: byte 12"),
+        (b'{"prompt": "\xff", "completion": "x"}', {}, "is not valid UTF-8: byte 12"),
         (r'{"prompt": "\ud800", "completion": "x"}', {}, "half of a surrogate pair"),
     ],
 )  # fmt: skip
@@ -216,7 +217,8 @@ def test_long_conversations(tokenizer: tm.Tokenizer) -> None:
 
 
 def test_text_that_is_not_utf8(tokenizer: tm.Tokenizer) -> None:
-    half, raw = r'{"prompt": "\ud800", "completion": "x"}', rb'{"prompt": "\xff", "completion": "x"}'
+    half = r'{"prompt": "\ud800", "completion": "x"}'
+    raw = b'{"prompt": "\xff", "completion": "x"}'
     replaced = encode(tokenizer, half, raw, invalid_utf8="replace")
     assert [text for text, _ in texts(tokenizer, replaced)] == [
         "<|user|>\ufffd<|end|><|assistant|>x<|end|>"

@@ -7,7 +7,6 @@ import pytest
 
 import tokenmill as tm
 from tokenmill import chat
-from tokenmill.chat import template_runner
 from tokenmill.chat.foreign_template import ForeignTemplate, Refused, find_template
 from tokenmill.chat.messages import Turn
 from tokenmill.errors import ConfigError, SourceError
@@ -102,7 +101,7 @@ def test_the_process_ends(tokenizer: tm.Tokenizer, monkeypatch: pytest.MonkeyPat
             super().__init__(*args, **options)  # pyright: ignore
             started.append(self)
 
-    monkeypatch.setattr(template_runner.subprocess, "Popen", Watched)
+    monkeypatch.setattr(subprocess, "Popen", Watched)
     monkeypatch.setenv("TOKENMILL_SECRET", "x")
     with ForeignTemplate(tokenizer, "{{ messages[0].content }}") as template:
         assert template.render(MESSAGES[:1]).text == MESSAGES[0]["content"]

@@ -1,11 +1,13 @@
 //! Rows of conversations in, token ids and a loss mask out.
 //!
-//! [`json`] reads a row in place, [`row`] finds its turns, [`render`] puts down the ids of the [`Template`] and of the
+//! [`json`] reads a row in place, [`row`], [`preference`] and [`message`] find its turns, [`render`] puts down the ids of the [`Template`] and of the
 //! contents. What always holds: contents are ordinary text, so the only special ids are those of the template; the mask is
 //! as long as the ids; a row that is left out leaves nothing behind and has a [`Reason`].
 
 mod batch;
 mod json;
+mod message;
+mod preference;
 mod render;
 mod row;
 mod template;
@@ -227,8 +229,7 @@ impl RowWorker<'_> {
         {
             if self.encoder.options.invalid_utf8 == InvalidUtf8::Error {
                 let at = bad.valid_up_to();
-                let message =
-                    format!("is not valid UTF-8: byte {at} of the line is 0x{:02X}", row[at]);
+                let message = format!("is not valid UTF-8: byte {at} of the line is 0x{:02X}", row[at]);
                 return Err(Error::source(message).hint(REPLACE_HINT));
             }
             let fixed = crate::source::replace_invalid(row, &mut self.row.replaced_sequences);

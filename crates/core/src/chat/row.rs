@@ -9,7 +9,7 @@ use super::json::{Cursor, Kind, NotJson, Quoted, complaint, unescape};
 use super::template::{MERGED_SYSTEM, Template};
 use super::{Mode, Reason, RowOptions, Shape};
 use crate::error::Error;
-use crate::source::{InvalidUtf8, REPLACE_HINT};
+use crate::source::InvalidUtf8;
 
 /// Why a row is not encoded.
 pub enum Refusal {
@@ -24,22 +24,22 @@ impl From<NotJson> for Refusal {
     }
 }
 
-fn error<T>(message: String) -> Result<T> {
+pub(super) fn error<T>(message: String) -> Result<T> {
     Err(Refusal::Error(Error::source(message)))
 }
 
-fn skip<T>(reason: Reason, detail: String) -> Result<T> {
+pub(super) fn skip<T>(reason: Reason, detail: String) -> Result<T> {
     Err(Refusal::Skip(reason, detail))
 }
 
-type Result<T> = std::result::Result<T, Refusal>;
+pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
 /// Bytes of the row, or of the buffer that holds what had to be unescaped or joined.
 #[derive(Clone, Copy, Debug)]
 pub struct Text {
-    start: usize,
-    end: usize,
-    is_joined: bool,
+    pub start: usize,
+    pub end: usize,
+    pub is_joined: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ pub struct Turn {
 /// A row taken apart. The memory is used again for the next one.
 #[derive(Default)]
 pub struct Row {
-    joined: Vec<u8>,
+    pub(super) joined: Vec<u8>,
     /// The conversation; of a preference row what both answers follow.
     pub turns: Vec<Turn>,
     pub chosen: Vec<Turn>,
@@ -64,7 +64,7 @@ pub struct Row {
 
 /// The keys that mean something, in the order of [`KEYS`].
 #[derive(Clone, Copy)]
-enum Key {
+pub(super) enum Key {
     Messages,
     Conversations,
     Prompt,
@@ -77,7 +77,7 @@ enum Key {
     Rejected,
 }
 
-const KEYS: [&str; 10] = [
+pub(super) const KEYS: [&str; 10] = [
     "messages",
     "conversations",
     "prompt",
@@ -121,18 +121,37 @@ impl Row {
             cursor.finish()?;
             return error(format!("is {}, not an object", kind.name()));
         }
-        let mut fields: Fields = [None; KEYS.len()];
+        let mut reading =
+            Reading { row, template, invalid_utf8: options.invalid_utf8, fields: [None; KEYS.len()] };
+        // Most rows are messages and little else. They are read on the way, since finding their end takes as long; should
+        // the row turn out to be of another shape, nobody asks for them.
+        let at_once = options.mode == Mode::Sft && matches!(options.shape, None | Some(Shape::Messages));
+        let mut messages = None;
         cursor.object(|cursor, key| -> std::result::Result<(), NotJson> {
             let kind = cursor.kind()?;
-            if let Some(known) = known_key(row, key) {
-                fields[known] = Some((kind, cursor.at));
+            let Some(known) = known_key(row, key) else { return cursor.skip(1) };
+            reading.fields[known] = Some((kind, cursor.at));
+            if known != Key::Messages as usize {
+                return cursor.skip(1);
             }
-            cursor.skip(1)
+            let (mut turns, mut ahead) = (std::mem::take(&mut self.turns), *cursor);
+            turns.clear();
+            messages = Some(match kind {
+                Kind::List if at_once => {
+                    self.list_of_messages(&reading, &mut ahead, Key::Messages, true, &mut turns)
+                }
+                _ => Ok(()),
+            });
+            self.turns = turns;
+            match messages {
+                Some(Ok(())) if ahead.at > cursor.at => *cursor = ahead,
+                _ => cursor.skip(1)?,
+            }
+            Ok(())
         })?;
         cursor.finish()?;
-        let reading = Reading { row, template, invalid_utf8: options.invalid_utf8, fields };
         match options.mode {
-            Mode::Sft => self.read_sft(&reading, options.shape)?,
+            Mode::Sft => self.read_sft(&reading, options.shape, messages)?,
             Mode::Preference => self.read_preference(&reading)?,
         }
         if template.merge_system.is_some() {
@@ -141,12 +160,24 @@ impl Row {
         Ok(())
     }
 
-    fn read_sft(&mut self, reading: &Reading, shape: Option<Shape>) -> Result<()> {
+    fn read_sft(
+        &mut self,
+        reading: &Reading,
+        shape: Option<Shape>,
+        messages: Option<Result<()>>,
+    ) -> Result<()> {
         let shape = match shape {
             Some(shape) => shape,
             None => reading.shape()?,
         };
+        if shape == Shape::Messages
+            && reading.field(Key::Messages).is_some_and(|(kind, _)| kind == Kind::List)
+        {
+            messages.unwrap_or(Ok(()))?;
+            return self.check_completion(reading.row, &self.turns);
+        }
         let mut turns = std::mem::take(&mut self.turns);
+        turns.clear();
         match shape {
             Shape::Messages => self.messages(reading, Key::Messages, true, &mut turns)?,
             Shape::Conversations => {
@@ -189,87 +220,8 @@ impl Row {
         self.text_or_messages(reading, Key::Output, turns)
     }
 
-    fn read_preference(&mut self, reading: &Reading) -> Result<()> {
-        for key in [Key::Chosen, Key::Rejected] {
-            if reading.field(key).is_none() {
-                return reading.misses(key, "a preference row has `chosen`, `rejected` and `prompt`");
-            }
-        }
-        let (mut turns, mut chosen, mut rejected) = (
-            std::mem::take(&mut self.turns),
-            std::mem::take(&mut self.chosen),
-            std::mem::take(&mut self.rejected),
-        );
-        self.text_or_messages(reading, Key::Chosen, &mut chosen)?;
-        self.text_or_messages(reading, Key::Rejected, &mut rejected)?;
-        self.system(reading, &mut turns)?;
-        let starts_with_answer =
-            |answer: &[Turn]| answer.first().is_none_or(|turn| turn.role == reading.template.assistant);
-        if starts_with_answer(&chosen) && starts_with_answer(&rejected) {
-            if reading.field(Key::Prompt).is_none() {
-                let hint = "answers alone need a `prompt`; whole conversations carry it in themselves";
-                return reading.misses(Key::Prompt, hint);
-            }
-            self.text_or_messages(reading, Key::Prompt, &mut turns)?;
-        } else {
-            self.shared_prompt(reading, &mut turns, &mut chosen, &mut rejected)?;
-        }
-        turns.iter_mut().for_each(|turn| turn.is_trained = false);
-        (self.turns, self.chosen, self.rejected) = (turns, chosen, rejected);
-        if self.same_turns(reading.row, &self.chosen, &self.rejected) {
-            return skip(Reason::ChosenEqualsRejected, "`chosen` and `rejected` are the same".to_owned());
-        }
-        self.check_completion(reading.row, &self.chosen)?;
-        self.check_completion(reading.row, &self.rejected)
-    }
-
-    /// Whole conversations: what they share is the prompt, and `prompt`, if there is one, is part of it.
-    fn shared_prompt(
-        &mut self,
-        reading: &Reading,
-        turns: &mut Vec<Turn>,
-        chosen: &mut Vec<Turn>,
-        rejected: &mut Vec<Turn>,
-    ) -> Result<()> {
-        let row = reading.row;
-        let pairs = chosen.iter().zip(rejected.iter());
-        let shared = pairs.take_while(|(one, other)| self.same_turn(row, one, other)).count();
-        if shared == chosen.len() && shared == rejected.len() {
-            return skip(Reason::ChosenEqualsRejected, "`chosen` and `rejected` are the same".to_owned());
-        }
-        let prompt = &chosen[..shared];
-        let is_there = match reading.field(Key::Prompt) {
-            Some((Kind::Text, _)) => {
-                let stated = self.field_text(reading, Key::Prompt)?;
-                let stated = self.text(row, stated);
-                prompt.iter().any(|turn| self.text(row, turn.content) == stated)
-            }
-            Some(_) => {
-                let mut stated = Vec::new();
-                self.text_or_messages(reading, Key::Prompt, &mut stated)?;
-                stated.len() <= shared && self.same_turns(row, &stated, &prompt[..stated.len()])
-            }
-            None => true,
-        };
-        if !is_there {
-            let detail = "`prompt` is not in what `chosen` and `rejected` begin with".to_owned();
-            return skip(Reason::PromptDiffers, detail);
-        }
-        turns.extend(chosen.drain(..shared));
-        rejected.drain(..shared);
-        Ok(())
-    }
-
-    fn same_turn(&self, row: &[u8], one: &Turn, other: &Turn) -> bool {
-        one.role == other.role && self.text(row, one.content) == self.text(row, other.content)
-    }
-
-    fn same_turns(&self, row: &[u8], one: &[Turn], other: &[Turn]) -> bool {
-        one.len() == other.len() && one.iter().zip(other).all(|(a, b)| self.same_turn(row, a, b))
-    }
-
     /// Somebody must say something that a model can learn to say.
-    fn check_completion(&self, row: &[u8], turns: &[Turn]) -> Result<()> {
+    pub(super) fn check_completion(&self, row: &[u8], turns: &[Turn]) -> Result<()> {
         let mut trained = turns.iter().filter(|turn| turn.is_trained).peekable();
         if trained.peek().is_none() {
             return skip(Reason::NoAssistantTurn, format!("none of its {} turns is trained on", turns.len()));
@@ -281,7 +233,7 @@ impl Row {
     }
 
     /// The field `system`, which some shapes have beside the conversation.
-    fn system(&mut self, reading: &Reading, turns: &mut Vec<Turn>) -> Result<()> {
+    pub(super) fn system(&mut self, reading: &Reading, turns: &mut Vec<Turn>) -> Result<()> {
         if let Some((Kind::Text, _)) = reading.field(Key::System) {
             let content = self.field_text(reading, Key::System)?;
             if content.start < content.end {
@@ -297,7 +249,12 @@ impl Row {
 
     /// A string is what the user, or for an answer the assistant, says; a list is messages. Nothing but answers is
     /// trained on.
-    fn text_or_messages(&mut self, reading: &Reading, key: Key, turns: &mut Vec<Turn>) -> Result<()> {
+    pub(super) fn text_or_messages(
+        &mut self,
+        reading: &Reading,
+        key: Key,
+        turns: &mut Vec<Turn>,
+    ) -> Result<()> {
         let is_answer = !matches!(key, Key::Prompt);
         if let Some((Kind::List, _)) = reading.field(key) {
             return self.messages(reading, key, is_answer, turns);
@@ -310,7 +267,7 @@ impl Row {
         Ok(())
     }
 
-    fn field_text(&mut self, reading: &Reading, key: Key) -> Result<Text> {
+    pub(super) fn field_text(&mut self, reading: &Reading, key: Key) -> Result<Text> {
         let name = KEYS[key as usize];
         match reading.field(key) {
             Some((Kind::Text, at)) => {
@@ -322,169 +279,6 @@ impl Row {
         }
     }
 
-    fn messages(
-        &mut self,
-        reading: &Reading,
-        key: Key,
-        may_train: bool,
-        turns: &mut Vec<Turn>,
-    ) -> Result<()> {
-        let name = KEYS[key as usize];
-        let at = match reading.field(key) {
-            Some((Kind::List, at)) => at,
-            Some((kind, _)) => {
-                return error(format!("field `{name}` holds {}, not a list of messages", kind.name()));
-            }
-            None => return reading.misses(key, "it must be a list of messages"),
-        };
-        let mut index = 0;
-        Cursor::new(reading.row, at).list(|cursor| {
-            let turn = self.message(reading, cursor, may_train).map_err(|refusal| match refusal {
-                Refusal::Error(e) if e != Error::source("") => {
-                    Refusal::Error(e.at(&format!("message {index} of `{name}`")))
-                }
-                Refusal::Skip(reason, detail) => {
-                    Refusal::Skip(reason, format!("message {index} of `{name}`: {detail}"))
-                }
-                other => other,
-            })?;
-            index += 1;
-            turns.push(turn);
-            Ok(())
-        })
-    }
-
-    fn message(&mut self, reading: &Reading, cursor: &mut Cursor, may_train: bool) -> Result<Turn> {
-        let kind = cursor.kind()?;
-        if kind != Kind::Object {
-            return error(format!("is {}, not an object with `role` and `content`", kind.name()));
-        }
-        let (mut role, mut content) = (None, None);
-        let (mut has_content, mut has_tool_calls) = (false, false);
-        cursor.object(|cursor, key| -> Result<()> {
-            let kind = cursor.kind()?;
-            match &*said(reading.row, key) {
-                b"role" | b"from" if kind == Kind::Text => role = Some(cursor.string()?),
-                b"content" | b"value" => {
-                    has_content = true;
-                    content = match kind {
-                        Kind::Text => {
-                            let quoted = cursor.string()?;
-                            Some(self.content(reading, quoted)?)
-                        }
-                        Kind::List => Some(self.parts(reading, cursor)?),
-                        Kind::Null => {
-                            cursor.skip(3)?;
-                            None
-                        }
-                        _ => return error(format!("its content is {}, not a string", kind.name())),
-                    };
-                }
-                b"tool_calls" => {
-                    // Tables write an empty list or null where there are none.
-                    let start = cursor.at;
-                    cursor.skip(3)?;
-                    let written = &reading.row[start..cursor.at];
-                    has_tool_calls =
-                        kind != Kind::Null && written.iter().any(|b| !b"[] \t\r\n".contains(b));
-                }
-                _ => cursor.skip(3)?,
-            }
-            Ok(())
-        })?;
-        let Some(role) = role else { return error("has no `role`".to_owned()) };
-        if has_tool_calls {
-            return skip(Reason::ToolCalls, "it has `tool_calls`".to_owned());
-        }
-        let role = self.role(reading, role)?;
-        let Some(content) = content else {
-            let what = if has_content { "is null" } else { "is missing" };
-            return skip(Reason::NullContent, format!("its content {what}"));
-        };
-        let is_trained = may_train && reading.template.roles.get(role).is_some_and(|role| role.is_trained);
-        Ok(Turn { role, content, bytes: content.end - content.start, is_trained })
-    }
-
-    fn role(&mut self, reading: &Reading, name: Quoted) -> Result<usize> {
-        let text = self.content(reading, name)?;
-        let name = self.text(reading.row, text);
-        match reading.template.find(name) {
-            Some(role) => Ok(role),
-            None => {
-                let name = String::from_utf8_lossy(&name[..name.len().min(64)]);
-                skip(Reason::UnknownRole, format!("the template has no role `{name}`"))
-            }
-        }
-    }
-
-    /// A list of `{"type": "text", "text": …}`, joined.
-    fn parts(&mut self, reading: &Reading, cursor: &mut Cursor) -> Result<Text> {
-        // Behind the joined parts, so that what unescaping leaves between them does not matter.
-        let mut found: Vec<Text> = Vec::new();
-        cursor.list(|cursor| -> Result<()> {
-            let kind = cursor.kind()?;
-            if kind == Kind::Text {
-                let quoted = cursor.string()?;
-                found.push(self.content(reading, quoted)?);
-                return Ok(());
-            }
-            if kind != Kind::Object {
-                return error(format!("a part of its content is {}", kind.name()));
-            }
-            let (mut text, mut of_kind) = (None, None);
-            cursor.object(|cursor, key| -> Result<()> {
-                let kind = cursor.kind()?;
-                match &*said(reading.row, key) {
-                    b"type" if kind == Kind::Text => of_kind = Some(cursor.string()?),
-                    b"text" if kind == Kind::Text => text = Some(cursor.string()?),
-                    _ => cursor.skip(5)?,
-                }
-                Ok(())
-            })?;
-            let of_kind = of_kind.map(|kind| said(reading.row, kind));
-            match (of_kind.as_deref(), text) {
-                (None | Some(b"text"), Some(text)) => {
-                    found.push(self.content(reading, text)?);
-                    Ok(())
-                }
-                (kind, _) => {
-                    let kind = String::from_utf8_lossy(kind.unwrap_or(b"?"));
-                    skip(Reason::ContentPart, format!("a part of its content is of type `{kind}`, not text"))
-                }
-            }
-        })?;
-        let start = self.joined.len();
-        for part in found {
-            self.append(reading.row, part);
-        }
-        Ok(Text { start, end: self.joined.len(), is_joined: true })
-    }
-
-    fn content(&mut self, reading: &Reading, quoted: Quoted) -> Result<Text> {
-        let Quoted { start, end, has_escapes } = quoted;
-        if !has_escapes {
-            return Ok(Text { start, end, is_joined: false });
-        }
-        let start = self.joined.len();
-        let has_half = unescape(&reading.row[quoted.start..end], &mut self.joined);
-        if has_half && reading.invalid_utf8 != InvalidUtf8::Keep {
-            if reading.invalid_utf8 == InvalidUtf8::Error {
-                let message = "holds half of a surrogate pair, which is not valid UTF-8";
-                return Err(Refusal::Error(Error::source(message).hint(REPLACE_HINT)));
-            }
-            // Both take three bytes.
-            let mut at = start;
-            while at + 2 < self.joined.len() {
-                if self.joined[at] == 0xED && self.joined[at + 1] >= 0xA0 {
-                    self.joined[at..at + 3].copy_from_slice("\u{FFFD}".as_bytes());
-                    self.replaced_sequences += 1;
-                }
-                at += 1;
-            }
-        }
-        Ok(Text { start, end: self.joined.len(), is_joined: true })
-    }
-
     fn join(&mut self, row: &[u8], first: Text, between: &str, second: Text) -> Text {
         let start = self.joined.len();
         self.append(row, first);
@@ -493,7 +287,7 @@ impl Row {
         Text { start, end: self.joined.len(), is_joined: true }
     }
 
-    fn append(&mut self, row: &[u8], text: Text) {
+    pub(super) fn append(&mut self, row: &[u8], text: Text) {
         if text.is_joined {
             self.joined.extend_from_within(text.start..text.end);
         } else {
@@ -522,16 +316,16 @@ impl Row {
 }
 
 /// What is needed to take one row apart.
-struct Reading<'a> {
-    row: &'a [u8],
-    template: &'a Template,
-    invalid_utf8: InvalidUtf8,
+pub(super) struct Reading<'a> {
+    pub row: &'a [u8],
+    pub template: &'a Template,
+    pub invalid_utf8: InvalidUtf8,
     fields: Fields,
 }
 
 impl Reading<'_> {
     /// `null` is as good as none.
-    fn field(&self, key: Key) -> Option<(Kind, usize)> {
+    pub fn field(&self, key: Key) -> Option<(Kind, usize)> {
         self.fields[key as usize].filter(|(kind, _)| *kind != Kind::Null)
     }
 
@@ -558,7 +352,7 @@ impl Reading<'_> {
         self.fields[wanted as usize].is_some()
     }
 
-    fn misses<T>(&self, key: Key, hint: &str) -> Result<T> {
+    pub fn misses<T>(&self, key: Key, hint: &str) -> Result<T> {
         let found = self.found();
         let error = Error::source(format!("has no field `{}`, only {found}", KEYS[key as usize]));
         Err(Refusal::Error(error.hint(hint)))
@@ -596,7 +390,7 @@ fn known_key(row: &[u8], key: Quoted) -> Option<usize> {
 }
 
 /// A short string as it is meant.
-fn said(row: &[u8], quoted: Quoted) -> Cow<'_, [u8]> {
+pub(super) fn said(row: &[u8], quoted: Quoted) -> Cow<'_, [u8]> {
     let written = &row[quoted.start..quoted.end];
     if !quoted.has_escapes {
         return Cow::Borrowed(written);

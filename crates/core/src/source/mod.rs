@@ -10,8 +10,8 @@ mod lines;
 mod plain_text;
 mod reader;
 
-pub use block::{BadRecord, Block, BlockStats, Layout, Piece, Place, Prepared, REPLACE_HINT, Raw, Text};
 pub(crate) use block::replace_invalid;
+pub use block::{BadRecord, Block, BlockStats, Layout, Piece, Place, Prepared, REPLACE_HINT, Raw, Text};
 pub use json_lines::JsonLines;
 pub use plain_text::PlainText;
 pub use reader::{InvalidUtf8, Limits, OnError, Policy, Reader, Supplier};
