@@ -4,6 +4,7 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 
+import loopback
 import pytest
 from hypothesis import settings
 
@@ -64,3 +65,20 @@ def pytest_configure(config: pytest.Config) -> None:
 def short_string_length() -> int:
     """Length of the short strings that are tried exhaustively: 4, and 5 in `.ci/run`."""
     return int(os.environ.get("TOKENMILL_SHORT_STRINGS", "4"))
+
+
+@pytest.fixture
+def server() -> Generator["loopback.Server"]:
+    """A web server on this machine."""
+    with loopback.serving() as running:
+        yield running
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Generator["loopback.Hub"]:
+    """A Hub on this machine, where `HF_ENDPOINT` says it is."""
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with loopback.serving(loopback.Hub) as running:
+        assert isinstance(running, loopback.Hub)
+        monkeypatch.setenv("HF_ENDPOINT", running.url)
+        yield running

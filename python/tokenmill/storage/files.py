@@ -24,14 +24,14 @@ _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def local_path(address: str | os.PathLike[str]) -> Path:
-    """The local path that `address` names. Every address enters here: when object stores come, they
-    branch off at this line."""
+    """The path on this machine that `address` names. ConfigError if it is an address elsewhere:
+    inputs may be (sources/inputs.py), outputs and artifacts may not."""
     text = os.fspath(address)
     scheme, found, _ = text.partition("://")
     if found and scheme.isalnum():
         raise ConfigError(
-            f"`{text}` is a `{scheme}` address, but only local files can be read and written so far",
-            "fetch the files first and pass their folder",
+            f"`{text}` is a `{scheme}` address, but a path on this machine is needed here",
+            "only inputs of text may be elsewhere",
         )
     return Path(text)
 
