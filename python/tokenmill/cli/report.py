@@ -112,12 +112,12 @@ def show_throughput(measured: "ThroughputReport", extrapolate_bytes: int | None 
 def require_text_twice(run: "TrainingRun") -> None:
     """ConfigError unless what `run` trains on can be read again for `--time-encode-decode`."""
     from tokenmill.sources.inputs import find_inputs
-    from tokenmill.sources.text_files import InputFile
+    from tokenmill.sources.stored_files import is_stored
 
     if run.inputs is None:
         raise ConfigError("`--time-encode-decode` needs text, but the training starts from counts")
     for source in find_inputs(run.inputs, run.options):
-        if not isinstance(source, InputFile):
+        if not is_stored(source):
             raise ConfigError(
                 f"`--time-encode-decode` reads the text again, but `{source.name}` can be read once"
             )

@@ -15,7 +15,7 @@ from tokenmill.progress import Meter
 from tokenmill.sources.choices import require_whole_number
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import OpenedSource, TextSource
-from tokenmill.sources.text_files import InputFile
+from tokenmill.sources.stored_files import is_stored
 from tokenmill.work.read_report import ReadReport
 from tokenmill.work.reading import new_reader
 
@@ -45,7 +45,7 @@ class DocumentReading:
                     self._meter.update(self._text_bytes, self._fraction())
                 yield as_text(document)
         for source in self._sources:
-            if isinstance(source, InputFile):
+            if is_stored(source):
                 source.require_unchanged()
         self.report = ReadReport(
             inputs=len(self._sources),

@@ -1,7 +1,7 @@
 """From what people name to a list of sources, in the order they named it.
 
 A `str` or `Path` is a file, a folder, a glob or `-` for standard input, and so is each `str` or
-`Path` of a list. Folders and globs are sorted by path; hidden files and those still being written
+`Path` of a list; a `str` may also be an address such as `https://…` or `s3://…`. Folders and globs are sorted by path; hidden files and those still being written
 (`.part`, `.partial`) are invisible. Everything else that can be iterated over is documents: a
 generator of str, a list of bytes, a table. A list of str that are documents themselves goes through
 `tm.documents(...)`.
@@ -29,9 +29,11 @@ from tokenmill.sources.documents import (
 from tokenmill.sources.folders import walk_folder
 from tokenmill.sources.formats import FORMATS, Format, format_of_name, is_invisible, parse_format
 from tokenmill.sources.options import ReadOptions
+from tokenmill.sources.remote_files import RemoteFile, find_remote
 from tokenmill.sources.shards import choose_shards
 from tokenmill.sources.source import TextSource
 from tokenmill.sources.text_files import InputFile, InputStream
+from tokenmill.storage.address import parse_address
 from tokenmill.storage.files import FileState, local_path, unreadable
 
 
@@ -67,12 +69,12 @@ def find_inputs(inputs: object, options: ReadOptions) -> list[TextSource]:
 
 
 def _warn_of_repeats(sources: Iterable[TextSource]) -> None:
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for source in sources:
-        if isinstance(source, InputFile):
-            if source.path in seen:
-                log.warning("`%s` is named twice and will be read twice", source.path)
-            seen.add(source.path)
+        if isinstance(source, (InputFile, RemoteFile)):
+            if source.name in seen:
+                log.warning("`%s` is named twice and will be read twice", source.name)
+            seen.add(source.name)
 
 
 def _from_list(items: list[object] | tuple[object, ...], options: ReadOptions) -> list[TextSource]:
@@ -91,7 +93,8 @@ def _from_list(items: list[object] | tuple[object, ...], options: ReadOptions) -
 
 def _from_object(value: object, options: ReadOptions) -> TextSource:
     name = type(value).__name__
-    if isinstance(value, (Documents, ArrowTable, HuggingFaceDataset, InputFile, InputStream)):
+    known = (Documents, ArrowTable, HuggingFaceDataset, InputFile, InputStream, RemoteFile)
+    if isinstance(value, known):
         return value
     if is_huggingface(value):
         return HuggingFaceDataset(value)
@@ -139,6 +142,10 @@ def _from_address(address: str | os.PathLike[str], options: ReadOptions) -> Iter
             f"`{text[:60]}…` is taken for a path, but reads like a document",
             "a str is a path; wrap documents in `tm.documents([...])` or pass a generator",
         )
+    remote = parse_address(text) if isinstance(address, str) else None
+    if remote is not None:
+        yield from find_remote(remote, options)
+        return
     path = local_path(address)
     try:
         found = os.stat(path)

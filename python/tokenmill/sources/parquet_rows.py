@@ -34,10 +34,10 @@ def open_parquet(file: Path | IO[bytes], name: str, field: str, part: Part | Non
     return OpenedSource(documents, lambda: progress[0], [parquet.close])
 
 
-def parquet_parts(file: Path, part_bytes: int) -> list[Part]:
+def parquet_parts(file: Path | IO[bytes], part_bytes: int, name: str) -> list[Part]:
     """Runs of row groups of about `part_bytes` packed bytes each; none if the file has no row
     groups."""
-    with _open(file, str(file)) as parquet:
+    with _open(file, name) as parquet:
         sizes = [_stored_bytes(parquet.metadata, index) for index in range(parquet.num_row_groups)]
     parts: list[Part] = []
     start = size = 0

@@ -4,6 +4,7 @@ A plain `.txt` or `.jsonl` goes to the core by its path, so that Rust reads it a
 the loop.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -14,7 +15,7 @@ from tokenmill.sources.formats import Format
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import OpenedSource, Part
 from tokenmill.sources.spool import spooled
-from tokenmill.storage.files import FileState, require_unchanged
+from tokenmill.storage.files import FileState, file_state, require_unchanged, sha256_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,26 @@ class InputFile:
     def size_in_bytes(self) -> int:
         return self.state.size
 
+    @property
+    def file_name(self) -> str:
+        """Its name without the folders, which is what a manifest records."""
+        return self.path.name
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """What names this version of the file; work units are named after it."""
+        return {
+            "file": str(self.path),
+            "size": self.state.size,
+            "mtime_ns": self.state.mtime_ns,
+        }
+
+    def sha256(self, stop: Callable[[], bool]) -> str | None:
+        """Of its content; `None` if it is not the file that was listed any more."""
+        if file_state(self.path) != self.state:
+            return None
+        return sha256_of(self.path, stop=stop)
+
     def open(self, options: ReadOptions, part: Part | None = None) -> OpenedSource:
         self.require_unchanged()
         kind, compression = self.format
@@ -49,7 +70,7 @@ class InputFile:
         packed = None if compression is None else open_compressed(self.path, compression)
         stream = packed or open_raw(self.path)
         try:
-            opened = _documents_in(stream, self.name, kind, options)
+            opened = documents_in(stream, self.name, kind, options)
         except BaseException:
             stream.close()
             raise
@@ -67,7 +88,7 @@ class InputFile:
         if kind == "parquet":
             from tokenmill.sources.parquet_rows import parquet_parts
 
-            return list(parquet_parts(self.path, part_bytes)) or [None]
+            return list(parquet_parts(self.path, part_bytes, self.name)) or [None]
         if kind == "jsonl" or (kind == "txt" and not overlaps_itself(options.separator_bytes)):
             return list(_byte_ranges(self.size_in_bytes, part_bytes))
         return [None]
@@ -96,7 +117,7 @@ class InputStream:
         raw = own or cast("BinaryIO", self.file)
         try:
             stream = raw if compression is None else decompressed(raw, compression, self.name)
-            opened = _documents_in(stream, self.name, kind, options)
+            opened = documents_in(stream, self.name, kind, options)
         except BaseException:
             if own is not None:
                 own.close()
@@ -130,7 +151,8 @@ def _text_by_path(file: InputFile, options: ReadOptions, part: Part | None) -> _
     return _core.Source.json_lines(path, name=path, field=options.field, start=start, end=end)
 
 
-def _documents_in(stream: Readable, name: str, kind: str, options: ReadOptions) -> OpenedSource:
+def documents_in(stream: Readable, name: str, kind: str, options: ReadOptions) -> OpenedSource:
+    """The documents of a stream of unpacked bytes."""
     if kind == "txt":
         separator = options.separator_bytes
         return OpenedSource(_core.Source.plain_text(stream, name=name, separator=separator))

@@ -15,7 +15,7 @@ from tokenmill import _core
 from tokenmill.progress import Meter, quantity
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import TextSource
-from tokenmill.sources.text_files import InputFile
+from tokenmill.sources.stored_files import StoredFile, is_stored
 from tokenmill.train.counts import PretokenCounts
 from tokenmill.train.origin import Origin
 from tokenmill.train.unit_counts import UnitResult, file_names, load_unit, save_unit
@@ -66,7 +66,7 @@ class CountJob:
     ) -> Generator[tuple[PretokenCounts, WorkFolder | None]]:
         """Count. With an `out`, units go to its work folder, which stays until the caller removes
         it."""
-        files = [source for source in self.sources if isinstance(source, InputFile)]
+        files = [source for source in self.sources if is_stored(source)]
         if out is None or len(files) < len(self.sources):
             # What is not a file cannot be read a second time, so there is nothing to resume.
             yield self._in_memory(meter), None
@@ -112,7 +112,7 @@ class CountJob:
         return self._finish(result.counts, result.report, time.perf_counter() - started)
 
     def _in_units(
-        self, files: Sequence[InputFile], work: WorkFolder, hashes: BackgroundHashes, meter: Meter
+        self, files: Sequence[StoredFile], work: WorkFolder, hashes: BackgroundHashes, meter: Meter
     ) -> PretokenCounts:
         started = time.perf_counter()
         settings = {**self.origin.without_inputs().as_json(), "version": _core.__version__}

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tokenmill.sources.remote_files import RemoteFile
 from tokenmill.sources.source import TextSource
-from tokenmill.sources.text_files import InputFile
-from tokenmill.storage.files import file_state, sha256_of
+from tokenmill.sources.stored_files import StoredFile, is_stored
 
 
 @dataclass(frozen=True)
@@ -23,32 +23,35 @@ class InputRecord:
     name: str
     num_bytes: int | None
     sha256: str | None
-    file: InputFile | None = None
+    file: StoredFile | None = None
+    version: str | None = None
+    """What the server of an object elsewhere states instead of a sha256: an ETag or a date."""
 
     @staticmethod
     def of(source: TextSource) -> "InputRecord":
-        if isinstance(source, InputFile):
-            return InputRecord(source.path.name, source.size_in_bytes, None, source)
+        if is_stored(source):
+            version = source.version if isinstance(source, RemoteFile) else None
+            return InputRecord(source.file_name, source.size_in_bytes, None, source, version)
         return InputRecord(source.name, None, None)
 
     def hashed(self, stop: threading.Event | None = None) -> "InputRecord":
         """The record with its sha256, if the file is still the one that was read."""
-        if (
-            self.sha256 is not None
-            or self.file is None
-            or file_state(self.file.path) != self.file.state
-        ):
+        if self.sha256 is not None or self.file is None:
             return self
-        return replace(
-            self, sha256=sha256_of(self.file.path, stop=stop.is_set if stop else lambda: False)
-        )
+        return replace(self, sha256=self.file.sha256(stop.is_set if stop else lambda: False))
 
     def as_json(self) -> dict[str, object]:
-        return {"name": self.name, "bytes": self.num_bytes, "sha256": self.sha256}
+        known: dict[str, object] = {
+            "name": self.name,
+            "bytes": self.num_bytes,
+            "sha256": self.sha256,
+        }
+        return known if self.version is None else {**known, "version": self.version}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> "InputRecord":
-        return InputRecord(str(value["name"]), value["bytes"], value["sha256"])
+        version = value.get("version")
+        return InputRecord(str(value["name"]), value["bytes"], value["sha256"], version=version)
 
 
 def hash_inputs(inputs: Sequence[InputRecord]) -> tuple[InputRecord, ...]:
@@ -113,8 +116,8 @@ def same_inputs(
     def arranged(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         return values if ordered else sorted(values, key=str)
 
-    then = [(each.get("bytes"), each.get("sha256")) for each in recorded]
+    then = [(each.get("bytes"), each.get("sha256") or each.get("version")) for each in recorded]
     if arranged([(size,) for size, _ in then]) != arranged([(each.num_bytes,) for each in found]):
         return False
-    now = [(each.num_bytes, each.sha256) for each in hash_inputs(found)]
+    now = [(each.num_bytes, each.sha256 or each.version) for each in hash_inputs(found)]
     return arranged(then) == arranged(now) and all(digest is not None for _, digest in now)

@@ -9,7 +9,7 @@ from tokenmill import _core
 from tokenmill.progress import Meter
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import OpenedSource, Part, TextSource
-from tokenmill.sources.text_files import InputFile
+from tokenmill.sources.stored_files import is_stored
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ class Reading:
 
     def require_unchanged(self) -> None:
         for source, _ in self._parts:
-            if isinstance(source, InputFile):
+            if is_stored(source):
                 source.require_unchanged()
 
     def _progress(self, text_bytes: int, _documents: int) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import Part
-from tokenmill.sources.text_files import InputFile
+from tokenmill.sources.stored_files import StoredFile
 
 UNIT_BYTES = 256_000_000
 """Enough work to make saving cheap, little enough to lose."""
@@ -23,22 +23,16 @@ UNIT_BYTES = 256_000_000
 class UnitPart:
     """A file, or a range of one."""
 
-    file: InputFile
+    file: StoredFile
     part: Part | None
 
     @property
     def size_in_bytes(self) -> int:
-        return self.file.size_in_bytes if self.part is None else self.part.size_in_bytes
+        return (self.file.size_in_bytes or 0) if self.part is None else self.part.size_in_bytes
 
     def as_json(self) -> dict[str, object]:
         start, end = (None, None) if self.part is None else (self.part.start, self.part.end)
-        return {
-            "file": str(self.file.path),
-            "size": self.file.state.size,
-            "mtime_ns": self.file.state.mtime_ns,
-            "start": start,
-            "end": end,
-        }
+        return {**self.file.identity, "start": start, "end": end}
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,7 @@ class Unit:
 
 
 def plan_units(
-    files: Sequence[InputFile],
+    files: Sequence[StoredFile],
     options: ReadOptions,
     settings: Mapping[str, object],
     unit_bytes: int = UNIT_BYTES,
@@ -70,7 +64,7 @@ def plan_units(
 
 
 def _grouped(
-    files: Sequence[InputFile], options: ReadOptions, unit_bytes: int
+    files: Sequence[StoredFile], options: ReadOptions, unit_bytes: int
 ) -> list[list[UnitPart]]:
     groups: list[list[UnitPart]] = []
     filled = unit_bytes

@@ -43,7 +43,7 @@ def test_small_files_share_a_unit_and_large_ones_are_cut(tmp_path: Path) -> None
     write_texts(tmp_path / "d", [400, 500, 300, 2500, 100])
     units = plan(tmp_path / "d", 1000)
     shapes = [
-        [(part.file.path.name, part.part and part.part[:2]) for part in unit.parts]
+        [(part.file.file_name, part.part and part.part[:2]) for part in unit.parts]
         for unit in units
     ]
     assert shapes == [
