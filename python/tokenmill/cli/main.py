@@ -10,6 +10,7 @@ from tokenmill.cli.decode import decode
 from tokenmill.cli.demo import demo
 from tokenmill.cli.encode import encode
 from tokenmill.cli.inspect import inspect
+from tokenmill.cli.pull import pull
 from tokenmill.cli.report import report
 from tokenmill.cli.stats import stats
 from tokenmill.cli.train import train
@@ -51,6 +52,7 @@ def _common(  # pyright: ignore[reportUnusedFunction]
 
 
 app.command()(demo)
+app.command()(pull)
 app.command()(count)
 app.command()(train)
 app.command()(encode)
