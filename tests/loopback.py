@@ -289,7 +289,7 @@ class Hub(Server):
                 "type": "file",
                 "path": each,
                 "size": len(content),
-                "oid": "0" * 40,
+                "oid": _blob(content),
             }
             if len(content) >= LARGE_BYTES:
                 digest = hashlib.sha256(content).hexdigest()
@@ -312,12 +312,16 @@ class Hub(Server):
                 f"{self.storage.url}/{urllib.parse.quote(f'{name}/{path}')}?signature=x"
             )
             return 302, headers, b""
-        blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-        return 200, {**headers, "ETag": f'"{blob}"'}, content
+        return 200, {**headers, "ETag": f'"{_blob(content)}"'}, content
 
     def close(self) -> None:
         self.storage.close()
         super().close()
+
+
+def _blob(content: bytes) -> str:
+    """What git calls a file of this content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 class CloudStorage(Server):

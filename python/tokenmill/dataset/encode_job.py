@@ -26,7 +26,7 @@ from tokenmill.dataset.splits import SPLITS, SplitSource
 from tokenmill.progress import Meter
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import Part, TextSource
-from tokenmill.sources.text_files import InputFile
+from tokenmill.sources.stored_files import StoredFile, is_stored
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.work.folder import WorkFolder
 from tokenmill.work.read_report import ReadReport
@@ -218,11 +218,11 @@ class EncodeJob:
         return [split]
 
 
-def _runs_of_files(sources: Sequence[TextSource]) -> Generator[list[InputFile] | TextSource]:
+def _runs_of_files(sources: Sequence[TextSource]) -> Generator[list[StoredFile] | TextSource]:
     """Files that follow each other, together; everything else by itself."""
-    files: list[InputFile] = []
+    files: list[StoredFile] = []
     for source in sources:
-        if isinstance(source, InputFile):
+        if is_stored(source):
             files.append(source)
             continue
         if files:

@@ -11,7 +11,7 @@ from tokenmill.dataset.splits import SPLITS
 from tokenmill.errors import ConfigError
 from tokenmill.progress import Meter, quantity
 from tokenmill.sources.source import Part, TextSource
-from tokenmill.sources.text_files import InputFile
+from tokenmill.sources.stored_files import is_stored
 from tokenmill.work.folder import WorkFolder, note_name
 from tokenmill.work.read_report import ReadReport
 from tokenmill.work.units import Unit
@@ -33,7 +33,7 @@ class SplitUnit:
     @property
     def can_resume(self) -> bool:
         """Whether the unit can be known again by its name; what is not a file cannot."""
-        return all(isinstance(source, InputFile) for source, _ in self.parts)
+        return all(is_stored(source) for source, _ in self.parts)
 
 
 def unit_bytes(unit: SplitUnit) -> int | None:

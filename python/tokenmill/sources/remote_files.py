@@ -6,7 +6,7 @@ server has no ranges.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -29,12 +29,11 @@ class RemoteFile:
     """An object elsewhere, as it was when it was listed."""
 
     address: Address
+    """On the Hub at one commit."""
     format: Format
     state: RemoteState
-
-    @property
-    def name(self) -> str:
-        return self.address.shown
+    name: str
+    """The address as people named it."""
 
     @property
     def file_name(self) -> str:
@@ -48,7 +47,7 @@ class RemoteFile:
     def identity(self) -> dict[str, object]:
         """What names this version of the object; work units are named after it."""
         version = self.state.sha256 or self.version
-        return {"file": self.address.shown, "size": self.state.size, "version": version}
+        return {"file": self.name, "size": self.state.size, "version": version}
 
     @property
     def version(self) -> str | None:
@@ -124,7 +123,7 @@ def find_remote(address: Address, options: ReadOptions) -> Iterator[RemoteFile]:
                 f"`--shards {options.shards}` chooses files of a folder or glob, "
                 f"but `{address.shown}` is a file"
             )
-        yield _remote_file(*listing.objects[0], given)
+        yield _remote_file(*listing.objects[0], given, address)
         return
     visible = [each for each in listing.objects if _is_visible(listing.inside(each[0]))]
     chosen = [each for each in visible if format_of_name(each[0].name, given) is not None]
@@ -135,18 +134,20 @@ def find_remote(address: Address, options: ReadOptions) -> Iterator[RemoteFile]:
         paths = choose_shards(list(by_path), options.shards, address.shown)
         chosen = [by_path[path] for path in paths]
     for place, state in chosen:
-        yield _remote_file(place, state, given)
+        yield _remote_file(place, state, given, address)
 
 
 def _is_visible(path: str) -> bool:
     return not any(is_invisible(part) for part in path.split("/"))
 
 
-def _remote_file(address: Address, state: RemoteState, given: Format | None) -> RemoteFile:
+def _remote_file(
+    address: Address, state: RemoteState, given: Format | None, asked: Address
+) -> RemoteFile:
     form = format_of_name(address.name, given)
     if form is None:
         raise ConfigError(
             f"cannot tell the format of `{address.shown}` by its name",
             f"pass `--input-format` with one of {', '.join(f'`{kind}`' for kind in FORMATS)}",
         )
-    return RemoteFile(address, form, state)
+    return RemoteFile(address, form, state, replace(address, place=asked.place).shown)

@@ -130,7 +130,10 @@ def _files(folder: Address, entries: list[Any]) -> list[tuple[Address, RemoteSta
         large = entry.get("lfs")
         oid = str(cast("dict[str, Any]", large).get("oid")) if isinstance(large, dict) else ""
         sha256 = oid.removeprefix("sha256:").lower()
-        state = RemoteState(size, sha256=sha256 if re.fullmatch(r"[0-9a-f]{64}", sha256) else None)
+        if re.fullmatch(r"[0-9a-f]{64}", sha256):
+            state = RemoteState(size, sha256=sha256)
+        else:  # a small file: its ETag is what git calls it
+            state = RemoteState(size, etag=f'"{entry["oid"]}"' if "oid" in entry else None)
         found.append((folder.at(path), state))
     return found
 

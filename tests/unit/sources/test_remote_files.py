@@ -183,8 +183,9 @@ def test_the_hub_by_name_folder_and_glob(hub: Hub) -> None:
     assert tm.count("hf://datasets/some/texts@main/**/*.parquet").to_dict() == EXPECTED
     assert tm.count("hf://datasets/some/texts", shards="1").to_dict() == EXPECTED
     (source,) = find_inputs("hf://datasets/some/texts/data/0.txt", ReadOptions())
-    assert f"@{loopback.COMMIT}" in source.name
+    assert source.name == "hf://datasets/some/texts/data/0.txt"
     assert isinstance(source, RemoteFile)
+    assert source.address.shown == f"hf://datasets/some/texts@{loopback.COMMIT}/data/0.txt"
     assert source.state.sha256 is not None
 
 
@@ -211,3 +212,31 @@ def test_training_and_reports_read_addresses_too(server: Server, tmp_path: Path)
     assert tokenizer.merges == local.merges
     again = tm.train(url, vocab_size=300, out=tmp_path / "tok", progress=False)
     assert again.training is None  # "already done"
+
+
+def test_encoding_reads_addresses_and_pulled_folders(
+    server: Server, hub: Hub, tmp_path: Path
+) -> None:
+    """The same ids from an address, from a folder on the Hub with splits, and from a pulled folder."""
+    from tokenmill.pull.run import pull
+
+    tokenizer = tm.train(tm.documents(TEXTS), vocab_size=300)
+    (tmp_path / "a.txt").write_bytes(PLAIN)
+    local = tm.encode_dataset(tmp_path / "a.txt", tokenizer, tmp_path / "local", progress=False)
+    away = tm.encode_dataset(
+        server.add("a.txt", PLAIN), tokenizer, tmp_path / "away", progress=False
+    )
+    assert (away.tokens == local.tokens).all()
+    hub.add_dataset(
+        "roneneldan/TinyStories",
+        {"TinyStoriesV2-GPT4-train.txt": PLAIN, "TinyStoriesV2-GPT4-valid.txt": b"a short story"},
+    )
+    pull("tinystories", tmp_path / "stories", progress=False)
+    pulled = tm.encode_dataset(tmp_path / "stories", tokenizer, tmp_path / "pulled", progress=False)
+    assert (pulled.tokens == local.tokens).all()
+    assert pulled.splits["validation"].num_documents == 1
+    straight = tm.encode_dataset(
+        "hf://datasets/roneneldan/TinyStories", tokenizer, tmp_path / "straight", progress=False
+    )
+    assert (straight.tokens == local.tokens).all()
+    assert straight.splits["validation"].num_documents == 1
