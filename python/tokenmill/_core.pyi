@@ -513,10 +513,12 @@ def encode_documents(
     bos: int | None,
     eos: int | None,
     allowed_special: _Special,
+    rows: ChatEncoder | None,
+    skip_errors: bool,
     held_out: tuple[float, int] | None,
     threads: int,
     progress: _Progress | None = None,
-) -> tuple[list[list[_ShardSize]], dict[str, int]]:
+) -> tuple[list[list[_ShardSize]], dict[str, int], dict[str, int], int]:
     """Append the tokens of every document to growing files; the same bytes on any number of `threads`.
 
     A target is (path prefix, number of the shard to go on with, what that shard holds): its files are
@@ -524,7 +526,9 @@ def encode_documents(
     header at the start; what they hold beyond the given size is cut off. A shard ends at the first document end at or
     after `shard_tokens`. `held_out` (fraction, seed) sends documents to the second target by the xxh3 hash of their
     bytes. Gives the sizes of each target's shards from the one it went on with, the last perhaps empty, and how often
-    special tokens occurred that are not `allowed_special` and so were encoded as text. GIL released, Ctrl-C heard."""
+    special tokens occurred that are not `allowed_special` and so were encoded as text; with `rows`, documents are JSON
+    rows, and there follow the numbers of those that were left out, by reason, and of documents that were cut.
+    `skip_errors` leaves unreadable rows out, too. GIL released, Ctrl-C heard."""
 
 def shuffle_documents(
     *,

@@ -1,6 +1,7 @@
 //! `ChatEncoder`: rows of conversations to ids and a mask.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use tokenmill_core::Error;
@@ -40,7 +41,7 @@ type PyRole = (String, Vec<PyPiece>, Vec<PyPiece>, bool, usize);
 
 #[pyclass(frozen, module = "tokenmill._core")]
 pub struct ChatEncoder {
-    core: chat::ChatEncoder,
+    pub core: Arc<chat::ChatEncoder>,
 }
 
 #[pymethods]
@@ -85,7 +86,7 @@ impl ChatEncoder {
             invalid_utf8: named(py, "invalid_utf8", invalid_utf8, &invalid)?,
         };
         let core = chat::ChatEncoder::new(bpe.core().clone(), definition, options).into_python(py)?;
-        Ok(ChatEncoder { core })
+        Ok(ChatEncoder { core: Arc::new(core) })
     }
 
     #[pyo3(signature = (rows, *, skip_errors = false, threads = 1))]

@@ -7,10 +7,15 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 use tokenmill_core::Error;
-use tokenmill_core::dataset::{self, HeldOut, Recipe, ShardFiles, ShardSize, Shards, Shuffle, Tally, Target};
+use tokenmill_core::chat::{self, Reason};
+use tokenmill_core::dataset::{
+    self, HeldOut, Kind, Recipe, ShardFiles, ShardSize, Shards, Shuffle, Tally, Target, TextRecipe,
+};
 use tokenmill_core::encode::{self, Id};
+use tokenmill_core::source::OnError;
 
 use crate::bpe::Bpe;
+use crate::chat::ChatEncoder;
 use crate::detached::detached;
 use crate::errors::IntoPython;
 use crate::source::{Reader, raise};
@@ -20,7 +25,7 @@ type Size = (u64, u64, u64, u64);
 
 #[pyfunction]
 #[pyo3(signature = (bpe, reader, sources, *, targets, token_header, other_header, shard_tokens, wide, masked, bos, eos,
-                    allowed_special, held_out, threads, progress = None))]
+                    allowed_special, rows, skip_errors, held_out, threads, progress = None))]
 #[allow(clippy::too_many_arguments)] // they are keywords in Python
 pub fn encode_documents(
     py: Python<'_>,
@@ -36,10 +41,12 @@ pub fn encode_documents(
     bos: Option<u32>,
     eos: Option<u32>,
     allowed_special: &Bound<'_, PyAny>,
+    rows: Option<Py<ChatEncoder>>,
+    skip_errors: bool,
     held_out: Option<(f64, u64)>,
     threads: i64,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<(Vec<Vec<Size>>, BTreeMap<String, u64>)> {
+) -> PyResult<(Vec<Vec<Size>>, BTreeMap<String, u64>, BTreeMap<&'static str, u64>, u64)> {
     let core = bpe.core();
     if threads < 1 {
         return Err(Error::config(format!("threads is {threads}, but must be at least 1"))).into_python(py);
@@ -53,17 +60,24 @@ pub fn encode_documents(
         return Err(Error::config("one target, and a second one exactly where documents are held out"))
             .into_python(py);
     }
-    let recipe = Recipe { rules: bpe.allowing(allowed_special)?, bos, eos, held_out };
+    let on_error = if skip_errors { OnError::Skip } else { OnError::Fail };
+    let text = TextRecipe { rules: bpe.allowing(allowed_special)?, bos, eos };
+    let what = match rows {
+        Some(rows) => What::Rows(rows.get().core.clone(), on_error),
+        None => What::Text(text),
+    };
     let targets = targets.into_iter().map(|(prefix, number, size)| {
         let target = Target { prefix, token_header, other_header, shard_tokens, has_mask: masked };
         (target, number, size)
     });
     reader.feed(sources)?;
-    let run =
-        Run { core: core.clone(), reader, recipe, targets: targets.collect(), threads: threads as usize };
+    let (core, targets, threads) = (core.clone(), targets.collect(), threads as usize);
+    let run = Run { core: core.clone(), reader, what, held_out, targets, threads };
     let (sizes, tally) = if wide { run.go::<u32>(py, progress)? } else { run.go::<u16>(py, progress)? };
     let names = core.vocab().special_tokens().iter().map(|(text, _)| text.clone());
-    Ok((sizes, names.zip(tally.lookalikes).filter(|(_, found)| *found > 0).collect()))
+    let lookalikes = names.zip(tally.lookalikes).filter(|(_, found)| *found > 0).collect();
+    let left_out = Reason::ALL.iter().map(|reason| reason.name()).zip(tally.left_out);
+    Ok((sizes, lookalikes, left_out.filter(|(_, found)| *found > 0).collect(), tally.truncated))
 }
 
 #[pyfunction]
@@ -141,10 +155,17 @@ fn sizes_of<I: Id>(files: &ShardFiles<I>) -> Vec<Size> {
     sizes.map(|size| (size.tokens, size.documents, size.bytes, size.trained)).collect()
 }
 
+/// What documents are, held until the work is done.
+enum What {
+    Text(TextRecipe),
+    Rows(Arc<chat::ChatEncoder>, OnError),
+}
+
 struct Run<'a> {
     core: Arc<encode::Bpe>,
     reader: &'a Reader,
-    recipe: Recipe,
+    what: What,
+    held_out: Option<HeldOut>,
     targets: Vec<(Target, usize, Size)>,
     threads: usize,
 }
@@ -155,12 +176,17 @@ impl Run<'_> {
         py: Python<'_>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(Vec<Vec<Size>>, Tally)> {
-        let Run { core, reader, recipe, targets, threads } = self;
+        let Run { core, reader, what, held_out, targets, threads } = self;
         let shared = reader.reader.clone();
         let encoded = detached(py, progress, move |watch| {
             let files: Vec<ShardFiles<I>> = (targets.into_iter())
                 .map(|(target, number, size)| ShardFiles::new(target, number, shard_size(size)))
                 .collect();
+            let kind = match what {
+                What::Text(recipe) => Kind::Text(recipe),
+                What::Rows(ref encoder, on_error) => Kind::Rows(encoder, on_error),
+            };
+            let recipe = Recipe { kind, held_out };
             // The error travels beside the result, since only the calling thread knows what Python raised.
             Ok(dataset::encode_documents(&core, &shared, &recipe, files, threads, watch))
         })?;

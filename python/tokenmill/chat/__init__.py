@@ -9,13 +9,13 @@
 '<|user|>hello<|end|><|assistant|>hello<|end|>'
 """
 
-from tokenmill.chat.arrow_rows import rows_as_json
 from tokenmill.chat.encoder import EncodedRows, RowOptions, encode_rows
 from tokenmill.chat.jinja_export import jinja_template
 from tokenmill.chat.prepare import prepare_tokenizer
 from tokenmill.chat.profile_file import find_profile, read_profile
 from tokenmill.chat.profiles import PROFILES, Profile, Role
 from tokenmill.chat.rendering import Rendered, render
+from tokenmill.sources.json_rows import rows_as_json
 
 __all__ = [
     "PROFILES",

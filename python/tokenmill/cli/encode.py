@@ -38,6 +38,11 @@ def encode(
         ),
     ] = None,
     layout: own.Format = None,
+    mode: own.Mode = None,
+    profile: own.Profile = None,
+    shape: own.Shape = None,
+    max_tokens: own.MaxTokens = None,
+    too_long: own.TooLong = None,
     eos: own.Eos = None,
     bos: own.Bos = None,
     allow_special: own.AllowSpecial = None,
@@ -90,7 +95,20 @@ def encode(
         invalid_utf8,
     )
     settings = own.settings_keywords(
-        layout, eos, bos, allow_special, val_fraction, seed, shard_tokens, shuffle_documents, dtype
+        layout,
+        mode,
+        profile,
+        shape,
+        max_tokens,
+        too_long,
+        eos,
+        bos,
+        allow_special,
+        val_fraction,
+        seed,
+        shard_tokens,
+        shuffle_documents,
+        dtype,
     )
     run = prepare_encode(
         inputs,
@@ -189,6 +207,10 @@ def _show_remarks(report: Mapping[str, Any]) -> None:
     ):
         if report[name]:
             line("note", f"{report[name]:,} {text}")
+    for reason, found in report["left_out"].items():
+        line("note", f"{quantity(found, 'row')} left out: {reason.replace('_', ' ')}")
+    if report["truncated"]:
+        line("note", f"{quantity(report['truncated'], 'document')} cut to the longest length")
     for token, found in report["special_lookalikes"].items():
         line(
             "note",

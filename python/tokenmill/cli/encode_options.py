@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
+from tokenmill.chat.encoder import SHAPES, TOO_LONG
 from tokenmill.cli.options import help_text
-from tokenmill.dataset.manifest import DTYPES, LAYOUT_NAMES
+from tokenmill.dataset.manifest import DTYPES, LAYOUT_NAMES, MODES
 from tokenmill.dataset.settings import EncodeKeywords, EncodeSettings
 
 Format = Annotated[
@@ -17,6 +18,49 @@ Format = Annotated[
             "Format of the token files: numpy's, nanoGPT's, llm.c's, Megatron's or datatrove's.",
             EncodeSettings.layout,
         ),
+    ),
+]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        metavar="|".join(MODES),
+        help=help_text(
+            "What documents are: text, rows with a conversation, or rows with a chosen and a "
+            "rejected one.",
+            EncodeSettings.mode,
+        ),
+    ),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME|FILE",
+        help=help_text(
+            "How conversations are rendered: `chat`, `alpaca-tags`, `nanochat` or a .toml file.",
+            EncodeSettings.profile,
+        ),
+    ),
+]
+Shape = Annotated[
+    str | None,
+    typer.Option(
+        "--shape",
+        metavar="|".join(SHAPES),
+        help=help_text("How rows hold a conversation.", "found out by their keys"),
+    ),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option("--max-tokens", metavar="N", help=help_text("Longest conversation.", "no limit")),
+]
+TooLong = Annotated[
+    str | None,
+    typer.Option(
+        "--too-long",
+        metavar="|".join(TOO_LONG),
+        help=help_text("What happens to a longer one.", EncodeSettings.too_long),
     ),
 ]
 Eos = Annotated[
@@ -111,6 +155,11 @@ Threads = Annotated[
 
 def settings_keywords(
     layout: str | None,
+    mode: str | None,
+    profile: str | None,
+    shape: str | None,
+    max_tokens: int | None,
+    too_long: str | None,
     eos: str | None,
     bos: str | None,
     allow_special: list[str] | None,
@@ -124,6 +173,16 @@ def settings_keywords(
     given = EncodeKeywords()
     if layout is not None:
         given["layout"] = layout
+    if mode is not None:
+        given["mode"] = mode
+    if profile is not None:
+        given["profile"] = profile
+    if shape is not None:
+        given["shape"] = shape
+    if max_tokens is not None:
+        given["max_tokens"] = max_tokens
+    if too_long is not None:
+        given["too_long"] = too_long
     if eos is not None:
         given["eos"] = None if eos == "none" else eos
     if bos is not None:

@@ -103,6 +103,8 @@ def prepare_encode(
     given: Mapping[str, object] = keywords
     settings = EncodeSettings(**{key: value for key, value in given.items() if key in ours})  # pyright: ignore[reportArgumentType]
     options = ReadOptions.from_keywords({k: v for k, v in given.items() if k not in ours})
+    if settings.has_rows:
+        options = replace(options, field=None)
     final = local_path(out)
     loaded = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     job = EncodeJob(

@@ -7,10 +7,13 @@ are encoded in order, each by all threads; while one is encoded the one before i
 
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict
 
 from tokenmill import _core
+from tokenmill.chat.encoder import RowOptions, core_encoder
+from tokenmill.chat.prepare import prepare_tokenizer
+from tokenmill.chat.profile_file import find_profile
 from tokenmill.dataset.arrays import NPY_HEADER_BYTES
 from tokenmill.dataset.committer import Committer
 from tokenmill.dataset.encode_progress import (
@@ -62,17 +65,44 @@ class EncodeJob:
     block_bytes: int = BLOCK_BYTES
 
     def __post_init__(self) -> None:
+        self.rows = None
+        self.profile = None
+        if self.settings.has_rows:
+            self.profile = find_profile(self.settings.profile)
+            self.tokenizer = prepare_tokenizer(self.tokenizer, self.profile)
+            self.rows = core_encoder(self.tokenizer, self.profile, self._row_options())
         self.dtype = self.settings.format.dtype_for(self.tokenizer.vocab_size, self.settings.dtype)
         self.ends = self.settings.ends_in(self.tokenizer)
+
+    @property
+    def eos(self) -> str | None:
+        """The special token after every document; where there are turns, each has its own end."""
+        return None if self.settings.has_rows else self.settings.eos
+
+    @property
+    def bos(self) -> str | None:
+        return None if self.settings.has_rows else self.settings.bos
+
+    def _row_options(self) -> RowOptions:
+        settings = self.settings
+        return RowOptions(
+            mode=settings.mode,
+            shape=settings.shape,
+            max_tokens=settings.max_tokens,
+            too_long=settings.too_long,
+            invalid_utf8=self.options.invalid_utf8,
+        )
 
     def identity(self) -> dict[str, object]:
         """All that decides what a unit appends, besides the text."""
         return {
+            "mode": self.settings.mode,
+            "profile": None if self.profile is None else repr(self.profile),
             "layout": self.settings.layout,
             "dtype": self.dtype,
             "tokenizer": self.tokenizer.sha256,
-            "bos": self.settings.bos,
-            "eos": self.settings.eos,
+            "bos": self.bos,
+            "eos": self.eos,
             **self.settings.as_settings(),
             "read": self.options.as_settings(),
             "version": _core.__version__,
@@ -143,7 +173,7 @@ class EncodeJob:
             target=str(work.path / shard_prefix(split, shuffled=True)),
             sizes=sizes,
             seed=seed,
-            group=1,
+            group=2 if self.settings.mode == "preference" else 1,
             memory=SHUFFLE_BYTES,
             progress=(lambda done, _: meter.update(done, done / documents))
             if meter.is_shown
@@ -159,7 +189,7 @@ class EncodeJob:
             "other_header": NPY_HEADER_BYTES,
             "shard_tokens": self.settings.tokens_per_shard,
             "wide": self.dtype != "uint16",
-            "masked": False,
+            "masked": self.rows is not None,
         }
 
     def _plan(self, units: Sequence[SplitUnit]) -> bytes:
@@ -169,13 +199,17 @@ class EncodeJob:
         self, unit: SplitUnit, progress: EncodeProgress, meter: Meter, work: WorkFolder
     ) -> dict[str, Any]:
         before = progress.read_before(unit.split)
-        reader = new_reader(self.options, before.chars, before.bytes, self.block_bytes)
+        options = self.options
+        if self.rows is not None:
+            # What is wrong inside of a row is for whoever reads the row to judge.
+            options = replace(options, invalid_utf8="keep")
+        reader = new_reader(options, before.chars, before.bytes, self.block_bytes)
         reading = Reading(
             unit.parts, self.options, meter, progress.bytes_before(), progress.total_bytes
         )
         targets = self._targets(unit.split)
         starts = [progress.growth.last(target) for target in targets]
-        sizes, lookalikes = reading.run(
+        sizes, lookalikes, left_out, truncated = reading.run(
             reader,
             lambda sources, show: _core.encode_documents(
                 self.tokenizer._bpe,  # pyright: ignore[reportPrivateUsage]
@@ -188,6 +222,8 @@ class EncodeJob:
                 bos=self.ends.bos,
                 eos=self.ends.eos,
                 allowed_special=self.settings.allow_special,
+                rows=self.rows,
+                skip_errors=self.options.on_error == "skip",
                 held_out=self._held_out if len(targets) > 1 else None,
                 threads=self.threads,
                 progress=show,
@@ -204,7 +240,8 @@ class EncodeJob:
             target: {"shard": number, "sizes": now}
             for target, (number, _), now in zip(targets, starts, sizes, strict=True)
         }
-        return {"splits": grown, "read": asdict(report), "special_lookalikes": lookalikes}
+        met = EncodeReport(report, lookalikes, left_out, truncated)
+        return {"splits": grown, "report": asdict(met)}
 
     @property
     def _held_out(self) -> tuple[float, int] | None:

@@ -59,11 +59,29 @@ class EncodeReport:
     read: ReadReport = field(default_factory=ReadReport)
     special_lookalikes: dict[str, int] = field(default_factory=dict[str, int])
     """Special tokens that the text spells and that were encoded as text."""
+    left_out: dict[str, int] = field(default_factory=dict[str, int])
+    """Rows that became no document, by reason."""
+    truncated: int = 0
+    """Documents that were cut to `max_tokens`."""
 
-    def add(self, read: ReadReport, lookalikes: Mapping[str, int]) -> None:
-        self.read.add(read)
-        for token, found in lookalikes.items():
-            self.special_lookalikes[token] = self.special_lookalikes.get(token, 0) + found
+    def add(self, other: "EncodeReport") -> None:
+        self.read.add(other.read)
+        self.truncated += other.truncated
+        for total, found in (
+            (self.special_lookalikes, other.special_lookalikes),
+            (self.left_out, other.left_out),
+        ):
+            for name, number in found.items():
+                total[name] = total.get(name, 0) + number
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> "EncodeReport":
+        return EncodeReport(
+            ReadReport(**value["read"]),
+            dict(value["special_lookalikes"]),
+            dict(value["left_out"]),
+            int(value["truncated"]),
+        )
 
 
 class EncodeProgress:
@@ -96,11 +114,11 @@ class EncodeProgress:
         return usable
 
     def add(self, unit: SplitUnit, note: Mapping[str, Any]) -> None:
-        read = ReadReport(**note["read"])
+        report = EncodeReport.from_json(note["report"])
         for split, grown in note["splits"].items():
             self.growth.go_on(split, grown["shard"], grown["sizes"])
-        self.report.add(read, note["special_lookalikes"])
-        self._read.setdefault(unit.split, ReadReport()).add(read)
+        self.report.add(report)
+        self._read.setdefault(unit.split, ReadReport()).add(report.read)
         self._input_bytes += unit_bytes(unit) or 0
 
     def begin(self, meter: Meter, done: int) -> None:

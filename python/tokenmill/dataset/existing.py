@@ -61,10 +61,12 @@ def other_settings(job: "EncodeJob", manifest: Manifest) -> str | None:
             f"not `{job.tokenizer.sha256[:16]}…`"
         )
     wanted = {
+        "mode": job.settings.mode,
+        "profile": None if job.profile is None else job.profile.name,
         "layout": job.settings.layout,
         "dtype": job.dtype,
-        "bos": job.settings.bos,
-        "eos": job.settings.eos,
+        "bos": job.bos,
+        "eos": job.eos,
     }
     for name, value in wanted.items():
         if getattr(manifest, name) != value:

@@ -33,6 +33,7 @@ from tokenmill.dataset.manifest import (
 )
 from tokenmill.dataset.shard_sizes import ShardSize
 from tokenmill.errors import ConfigError
+from tokenmill.progress import quantity
 from tokenmill.storage.files import (
     clean_errors,
     fsync_tree,
@@ -63,11 +64,14 @@ class Ending:
     shards: Mapping[str, Sequence[ShardSize]]
     report: EncodeReport
     inputs: tuple[InputRecord, ...]
-    masked: bool = False
     shuffled: bool = False
     """Whether the documents of `shards` lie in another order in files of their own."""
     shards_before: Mapping[str, int] = field(default_factory=dict[str, int])
     """Shards that each split of the dataset has already."""
+
+    @property
+    def _masked(self) -> bool:
+        return self.job.rows is not None
 
     def finish_folder(self, out: Path) -> Manifest:
         """Make the dataset folder `out`."""
@@ -127,6 +131,14 @@ class Ending:
 
     def _check(self) -> None:
         if not self.shards:
+            left_out = sum(self.report.left_out.values())
+            if left_out:
+                reasons = ", ".join(self.report.left_out)
+                raise ConfigError(
+                    f"there is nothing to encode: all of {quantity(left_out, 'row')} were left out "
+                    f"({reasons}), the first because {self.report.read.skipped[0]}",
+                    "look at `--mode`, `--shape` and the rows",
+                )
             raise ConfigError(
                 "there is nothing to encode: no document was found",
                 "look at `--field`, `--separator` and the inputs",
@@ -154,13 +166,14 @@ class Ending:
         """The manifest of files with these `records`; of the tokenizer in `folder`, if there."""
         job = self.job
         return Manifest(
-            mode="pretrain",
+            mode=job.settings.mode,
             layout=job.settings.layout,
             dtype=job.dtype,
             tokenizer=record_tokenizer(job.tokenizer, folder),
             splits={split: self._split(split, records) for split in self.shards},
-            bos=job.settings.bos,
-            eos=job.settings.eos,
+            bos=job.bos,
+            eos=job.eos,
+            profile=None if job.profile is None else job.profile.name,
             settings={**job.settings.as_settings(), "read": job.options.as_settings()},
             inputs=self.inputs,
             report=report_as_json(self.report),
@@ -181,7 +194,7 @@ class Ending:
             )
             for number, size in enumerate(sizes)
         )
-        trained = sum(size.trained for size in sizes) if self.masked else None
+        trained = sum(size.trained for size in sizes) if self._masked else None
         return Split(shards, trained)
 
     def _paths(self, split: str, number: int) -> dict[str, str]:
@@ -189,11 +202,11 @@ class Ending:
         layout, before = self.job.settings.format, self.shards_before.get(split, 0)
         num_shards = before + len(self.shards[split])
         tokens = layout.token_path(self.out_name, split, before + number, num_shards)
-        arrays = ("documents", "bytes", "mask") if self.masked else ("documents", "bytes")
+        arrays = ("documents", "bytes", "mask") if self._masked else ("documents", "bytes")
         return {
             "tokens": tokens,
             **{kind: array_path(kind, split, before + number) for kind in arrays},
-            **layout.sidecar_paths(tokens, masked=self.masked),
+            **layout.sidecar_paths(tokens, masked=self._masked),
         }
 
     def _placed(self, folder: Path, split: str) -> Iterator[str]:
@@ -203,7 +216,7 @@ class Ending:
             for kind, path in paths.items():
                 if kind == "tokens" or kind in ARRAYS:
                     self._place(self._grown(split, number, kind), folder / path, kind, size)
-            mask = folder / paths["mask"] if self.masked else None
+            mask = folder / paths["mask"] if self._masked else None
             self.job.settings.format.sidecars(
                 folder / paths["tokens"],
                 folder / paths["documents"],
@@ -248,14 +261,17 @@ def joined(there: Manifest, added: Manifest) -> Manifest:
 
 def added_reports(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, object]:
     """The sums of what two runs met."""
-    lookalikes: dict[str, int] = dict(old["special_lookalikes"])
-    for token, found in new["special_lookalikes"].items():
-        lookalikes[token] = lookalikes.get(token, 0) + found
+    sums: dict[str, object] = {}
+    for name in ("special_lookalikes", "left_out"):
+        total: dict[str, int] = dict(old[name])
+        for key, found in new[name].items():
+            total[key] = total.get(key, 0) + found
+        sums[name] = dict(sorted(total.items()))
     return {
-        **{name: old[name] + new[name] for name in REPORTED},
+        **{name: old[name] + new[name] for name in (*REPORTED, "truncated")},
+        **sums,
         "limit_reached": old["limit_reached"] or new["limit_reached"],
         "skipped": [*old["skipped"], *new["skipped"]][:20],
-        "special_lookalikes": dict(sorted(lookalikes.items())),
     }
 
 
@@ -276,4 +292,6 @@ def report_as_json(report: EncodeReport) -> dict[str, object]:
         "limit_reached": read.limit_reached,
         "skipped": read.skipped,
         "special_lookalikes": dict(sorted(report.special_lookalikes.items())),
+        "left_out": dict(sorted(report.left_out.items())),
+        "truncated": report.truncated,
     }

@@ -27,7 +27,6 @@ from tokenmill.storage.files import write_atomically
 from tokenmill.work import input_records
 from tokenmill.work.folder import WorkFolder, work_folder_of
 from tokenmill.work.input_records import BackgroundHashes
-from tokenmill.work.read_report import ReadReport
 
 NOTE = "part.json"
 _FOLDER = re.compile(r"part-(\d{5})-of-(\d{5})")
@@ -76,15 +75,14 @@ class PartNote(NamedTuple):
             "format_version": 1,
             "plan": plan,
             "shards": self.shards,
-            "read": asdict(self.report.read),
-            "special_lookalikes": self.report.special_lookalikes,
+            "report": asdict(self.report),
             "inputs": [asdict(each) for each in self.inputs],
         }
         return json.dumps(note, indent=1, ensure_ascii=False).encode() + b"\n"
 
     @staticmethod
     def from_json(note: Mapping[str, Any]) -> "PartNote":
-        report = EncodeReport(ReadReport(**note["read"]), note["special_lookalikes"])
+        report = EncodeReport.from_json(note["report"])
         shards = {
             split: [ShardSize(*size) for size in sizes] for split, sizes in note["shards"].items()
         }
@@ -177,7 +175,7 @@ def collect_parts(job: EncodeJob, out: Path, work: WorkFolder, meter: Meter) -> 
     meter.begin("collecting", "documents")
     report = EncodeReport()
     for note in found.values():
-        report.add(note.report.read, note.report.special_lookalikes)
+        report.add(note.report)
     shards = {split: _join(job, out, work, split, found, meter) for split in SPLITS}
     inputs = [record for note in found.values() for record in note.inputs]
     return PartNote({split: sizes for split, sizes in shards.items() if sizes}, report, inputs)

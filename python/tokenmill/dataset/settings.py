@@ -1,11 +1,12 @@
 """How documents become a dataset: one frozen record of every choice, with the defaults everybody
 else refers to."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
-from tokenmill.dataset.manifest import LAYOUT_NAMES
+from tokenmill.dataset.manifest import LAYOUT_NAMES, MODES
 from tokenmill.errors import ConfigError, VocabError
 from tokenmill.sources.choices import require_one_of, require_whole_number
 
@@ -22,6 +23,11 @@ class EncodeKeywords(TypedDict, total=False):
     """The keywords `tm.encode_dataset` hands to EncodeSettings; that class explains them."""
 
     layout: str
+    mode: str
+    profile: str | os.PathLike[str]
+    shape: str | None
+    max_tokens: int | None
+    too_long: str
     eos: str | None
     bos: str | None
     allow_special: Sequence[str] | Literal["all"]
@@ -45,6 +51,17 @@ class EncodeSettings:
 
     layout: str = "npy"
     """Format of the token files: `npy`, `bin`, `llmc`, `megatron` or `datatrove`."""
+    mode: str = "pretrain"
+    """`pretrain`: documents are text; `sft`: rows with a conversation each; `preference`: rows with a
+    chosen and a rejected one, which become two documents."""
+    profile: str | os.PathLike[str] = "chat"
+    """How conversations are rendered, by name or as a TOML file; for `sft` and `preference`."""
+    shape: str | None = None
+    """How rows hold a conversation; `None` finds out by the keys of each."""
+    max_tokens: int | None = None
+    """Longest conversation; `None` sets no limit."""
+    too_long: str = "drop"
+    """What happens to a longer one: `drop`, `keep-start`, `keep-end` or `error`."""
     eos: str | None = "<|endoftext|>"
     """Special token after every document."""
     bos: str | None = None
@@ -64,6 +81,8 @@ class EncodeSettings:
 
     def __post_init__(self) -> None:
         require_one_of("format", self.layout, LAYOUT_NAMES)
+        require_one_of("mode", self.mode, MODES)
+        self._require_mode()
         if self.val_fraction is not None and not 0 < self.val_fraction < 1:
             raise ConfigError(f"val fraction {self.val_fraction} is not between 0 and 1")
         if self.shard_tokens is not None:
@@ -76,6 +95,27 @@ class EncodeSettings:
         for name in ("seed", "shuffle_documents"):
             if getattr(self, name) is not None:
                 require_whole_number(name.replace("_", " "), getattr(self, name), 0, MAX_SEED)
+
+    def _require_mode(self) -> None:
+        """ConfigError for a choice that the mode does not have."""
+        ours = {"max_tokens": None, "shape": None, "too_long": "drop", "profile": "chat"}
+        texts = {"bos": None, "allow_special": (), "eos": EncodeSettings.eos}
+        for name, default in (ours if self.mode == "pretrain" else texts).items():
+            given = getattr(self, name)
+            if given != default and not (name == "eos" and given is None):
+                other = (
+                    "with `--mode sft` and `--mode preference`"
+                    if self.mode == "pretrain"
+                    else "in text"
+                )
+                raise ConfigError(
+                    f"`--{name.replace('_', '-')}` has a meaning only {other}, not in `--mode {self.mode}`"
+                )
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether documents are rows with conversations, and not text."""
+        return self.mode != "pretrain"
 
     @property
     def format(self) -> "Layout":
@@ -98,6 +138,8 @@ class EncodeSettings:
 
     def ends_in(self, tokenizer: "Tokenizer") -> Ends:
         """The ids of bos and eos. VocabError if the tokenizer lacks one."""
+        if self.has_rows:  # the profile says what stands where
+            return Ends(None, None)
         return Ends(self._id_in(tokenizer, "bos"), self._id_in(tokenizer, "eos"))
 
     def _id_in(self, tokenizer: "Tokenizer", name: str) -> int | None:
@@ -119,7 +161,13 @@ class EncodeSettings:
         """What a manifest records beside layout, dtype, bos and eos, in JSON's types."""
         allowed = self.allow_special
         held_out = self.val_fraction is not None
+        rows = {
+            "shape": self.shape,
+            "max_tokens": self.max_tokens,
+            "too_long": self.too_long if self.max_tokens is not None else None,
+        }
         return {
+            **(rows if self.has_rows else {}),
             "allow_special": allowed if isinstance(allowed, str) else sorted(allowed),
             "val_fraction": self.val_fraction,
             "seed": self.seed if held_out else None,

@@ -57,8 +57,10 @@ class LabelledReading:
         self.report = replace(reading.report, inputs=len(self._files))
 
     def _texts(self, waiting: deque[str]) -> Generator[Text]:
+        field = self._options.field
+        assert field is not None, "whole rows have no text to measure"
         for file in self._files:
-            for label, text in _rows(file, self._options.field, self._label_field):
+            for label, text in _rows(file, field, self._label_field):
                 if text:
                     waiting.append(label)
                     yield text

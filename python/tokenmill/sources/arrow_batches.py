@@ -16,6 +16,7 @@ from tokenmill import _core
 from tokenmill.errors import SourceError
 from tokenmill.sources.arrow_text import core_arrays, require_text_column
 from tokenmill.sources.compression import Readable
+from tokenmill.sources.json_rows import row_columns, rows_source
 from tokenmill.sources.source import OpenedSource
 from tokenmill.sources.spool import spooled
 
@@ -24,8 +25,8 @@ _FEATHER_1_MAGIC = b"FEA1"
 _END_MARKER = bytes(4)
 
 
-def open_arrow(file: Readable, name: str, field: str) -> OpenedSource:
-    """The documents of column `field` of what `file` reads."""
+def open_arrow(file: Readable, name: str, field: str | None) -> OpenedSource:
+    """The documents of column `field`, or the rows, of what `file` reads."""
     head = file.read(len(_FILE_MAGIC))
     if head.startswith(_FEATHER_1_MAGIC):
         raise SourceError(
@@ -36,10 +37,31 @@ def open_arrow(file: Readable, name: str, field: str) -> OpenedSource:
     return _open_stream(_Stream(head, file), name, field)
 
 
-def _open_file(file: IO[bytes], name: str, field: str) -> OpenedSource:
+def _columns(schema: Any, field: str | None, name: str) -> list[int]:
+    if field is not None:
+        return [require_text_column(schema, field, name)]
+    wanted = row_columns(schema.names)
+    return [index for index, each in enumerate(schema.names) if each in wanted]
+
+
+def _validated(batch: Any, columns: list[int]) -> Any:
+    """The batch with these columns alone, their buffers held against each other."""
+    for column in columns:
+        batch.column(column).validate()
+    return batch.select(columns)
+
+
+def _source(batches: Iterator[Any], field: str | None, name: str) -> _core.Source:
+    if field is None:
+        return rows_source(batches, name)
+    texts = (batch.column(0) for batch in batches)
+    return _core.Source.arrow(core_arrays(texts, name), name=name)
+
+
+def _open_file(file: IO[bytes], name: str, field: str | None) -> OpenedSource:
     try:
         reader = pa.ipc.open_file(file)
-        column = require_text_column(reader.schema, field, name)
+        columns = _columns(reader.schema, field, name)
     except (pa.ArrowException, OSError) as error:
         file.close()
         raise _corrupt(name, "its end, where the directory is", error) from error
@@ -50,38 +72,36 @@ def _open_file(file: IO[bytes], name: str, field: str) -> OpenedSource:
     def batches() -> Iterator[Any]:
         for index in range(reader.num_record_batches):
             try:
-                batch = reader.get_batch(index)
-                batch.column(column).validate()
+                batch = _validated(reader.get_batch(index), columns)
             except (pa.ArrowException, OSError) as error:
                 raise _corrupt(
                     name, f"record batch {index}, byte {file.tell():,}", error
                 ) from error
-            yield batch.column(column)
+            yield batch
 
-    documents = _core.Source.arrow(core_arrays(batches(), name), name=name)
+    documents = _source(batches(), field, name)
     return OpenedSource(documents, lambda: 0 if file.closed else file.tell(), [file.close])
 
 
-def _open_stream(stream: "_Stream", name: str, field: str) -> OpenedSource:
+def _open_stream(stream: "_Stream", name: str, field: str | None) -> OpenedSource:
     try:
         reader = pa.ipc.open_stream(stream)
     except (pa.ArrowException, OSError) as error:
         raise _corrupt(name, f"byte {stream.num_bytes:,}", error) from error
-    column = require_text_column(reader.schema, field, name)
+    columns = _columns(reader.schema, field, name)
 
     def batches() -> Iterator[Any]:
         while True:
             try:
-                batch = reader.read_next_batch()
-                batch.column(column).validate()
+                batch = _validated(reader.read_next_batch(), columns)
             except StopIteration:
                 break
             except (pa.ArrowException, OSError) as error:
                 raise _corrupt(name, f"byte {stream.num_bytes:,}", error) from error
-            yield batch.column(column)
+            yield batch
         _require_proper_end(stream, name)
 
-    documents = _core.Source.arrow(core_arrays(batches(), name), name=name)
+    documents = _source(batches(), field, name)
     return OpenedSource(documents, lambda: stream.num_bytes)
 
 

@@ -10,22 +10,38 @@ import pyarrow as pa
 from tokenmill import _core
 from tokenmill.errors import SourceError
 from tokenmill.sources.arrow_text import core_arrays, require_text_column
+from tokenmill.sources.json_rows import rows_source
 from tokenmill.sources.source import OpenedSource
 
 DATASET_BATCH_ROWS = 1024
 
 
-def open_table(table: Any, field: str, name: str) -> OpenedSource:
-    """The documents of column `field` of a table, or of an array or series itself."""
+def open_table(table: Any, field: str | None, name: str) -> OpenedSource:
+    """The documents of column `field` of a table, or of an array or series itself; or its rows."""
+    if field is None:
+        return OpenedSource(rows_source(_rows(table, name), name))
     return OpenedSource(
         _core.Source.arrow(core_arrays(_arrays(table, field, name), name), name=name)
     )
 
 
-def open_dataset(dataset: Any, field: str, name: str) -> OpenedSource:
-    """The documents of column `field` of a Hugging Face dataset."""
+def open_dataset(dataset: Any, field: str | None, name: str) -> OpenedSource:
+    """The documents of column `field` of a Hugging Face dataset, or its rows."""
+    if field is None:
+        tables = dataset.with_format("arrow").iter(batch_size=DATASET_BATCH_ROWS)
+        return OpenedSource(
+            rows_source((row for table in tables for row in _rows(table, name)), name)
+        )
     arrays = core_arrays(_dataset_arrays(dataset, field, name), name)
     return OpenedSource(_core.Source.arrow(arrays, name=name))
+
+
+def _rows(table: Any, name: str) -> Iterator[Any]:
+    """Record batches of a table. SourceError for a column."""
+    batches, schema = _batches(table)
+    if schema is None:
+        raise SourceError(f"`{name}` is one column, which has no rows", "pass the table")
+    yield from batches
 
 
 def _dataset_arrays(dataset: Any, field: str, name: str) -> Iterator[Any]:

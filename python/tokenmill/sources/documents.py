@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from tokenmill import _core
 from tokenmill.errors import SourceError
+from tokenmill.sources.json_rows import row_as_json
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import OpenedSource, Part
 
@@ -45,7 +46,7 @@ def documents(texts: Iterable[str | bytes], *, name: str = "documents") -> Docum
 
 
 def _fields(
-    texts: Iterable[Any], field: str, name: str, *, declared: bool
+    texts: Iterable[Any], field: str | None, name: str, *, declared: bool
 ) -> Iterator[str | bytes]:
     for index, text in enumerate(texts):
         if index == 0 and not declared and _names_a_file(text):
@@ -57,6 +58,9 @@ def _fields(
             yield text
             continue
         row = cast("Mapping[str, str | bytes]", text)
+        if field is None:
+            yield row_as_json(row)
+            continue
         if field not in row:
             keys = ", ".join(f"`{key}`" for key in row) or "none"
             raise SourceError(f"item {index:,} of `{name}` has no `{field}`; its keys are {keys}")

@@ -16,7 +16,7 @@ INVALID_UTF8 = ("error", "replace", "keep")
 class ReadKeywords(TypedDict, total=False):
     """The keywords `tm.count` and `tm.train` hand to ReadOptions; that class explains them."""
 
-    field: str
+    field: str | None
     separator: str | bytes
     input_format: str | None
     shards: str | None
@@ -31,8 +31,9 @@ class ReadKeywords(TypedDict, total=False):
 class ReadOptions:
     """Everything that decides which documents an input yields."""
 
-    field: str = "text"
-    """Column of Parquet and Arrow, key of JSON lines and of mappings."""
+    field: str | None = "text"
+    """Column of Parquet and Arrow, key of JSON lines and of mappings; `None` takes whole rows, as
+    JSON."""
     separator: str | bytes = "<|endoftext|>"
     """What stands between the documents of a plain text."""
     input_format: str | None = None
@@ -56,7 +57,7 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if not self.separator:
             raise ConfigError("the separator is empty; it must be at least one byte")
-        if not self.field:
+        if self.field == "":
             raise ConfigError("the field name is empty")
         if self.input_format is not None:
             parse_format(self.input_format)

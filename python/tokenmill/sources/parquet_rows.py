@@ -13,24 +13,31 @@ import pyarrow.parquet as pq
 from tokenmill import _core
 from tokenmill.errors import SourceError
 from tokenmill.sources.arrow_text import core_arrays, require_text_column
+from tokenmill.sources.json_rows import row_columns, rows_source
 from tokenmill.sources.source import OpenedSource, Part
 
 BATCH_BYTES = 1 << 22
 BUFFER_BYTES = 1 << 20
 
 
-def open_parquet(file: Path | IO[bytes], name: str, field: str, part: Part | None) -> OpenedSource:
-    """The documents of column `field`, of all row groups or of those in `part`."""
+def open_parquet(
+    file: Path | IO[bytes], name: str, field: str | None, part: Part | None
+) -> OpenedSource:
+    """The documents of column `field`, or whole rows, of all row groups or of those in `part`."""
     parquet = _open(file, name)
     progress = [0]
     try:
-        column = require_text_column(parquet.schema_arrow, field, name)
+        columns = _columns(parquet, field, name)
     except BaseException:
         parquet.close()
         raise
     groups = range(parquet.num_row_groups) if part is None else range(part.start, part.end)
-    batches = _batches(parquet, name, field, column, groups, progress)
-    documents = _core.Source.arrow(core_arrays(batches, name), name=name)
+    batches = _batches(parquet, name, columns, groups, progress)
+    if field is None:
+        documents = rows_source(batches, name)
+    else:
+        texts = (batch.column(0) for batch in batches)
+        documents = _core.Source.arrow(core_arrays(texts, name), name=name)
     return OpenedSource(documents, lambda: progress[0], [parquet.close])
 
 
@@ -61,30 +68,40 @@ def _open(file: Path | IO[bytes], name: str) -> pq.ParquetFile:
 
 
 def _batches(
-    parquet: pq.ParquetFile, name: str, field: str, column: int, groups: range, progress: list[int]
+    parquet: pq.ParquetFile, name: str, columns: list[str], groups: range, progress: list[int]
 ) -> Iterator[Any]:
-    leaf = _leaf_index(parquet, column)
+    leaves = _leaves(parquet, columns)
     for group in groups:
         metadata = parquet.metadata.row_group(group)
-        chunk = metadata.column(leaf)
-        mean_bytes = max(1, chunk.total_uncompressed_size // max(1, metadata.num_rows))
+        chunks = [metadata.column(leaf) for leaf in leaves]
+        num_bytes = sum(chunk.total_uncompressed_size for chunk in chunks)
+        mean_bytes = max(1, num_bytes // max(1, metadata.num_rows))
         rows = max(1, min(65536, BATCH_BYTES // mean_bytes))
         try:
-            for batch in parquet.iter_batches(
-                rows, row_groups=[group], columns=[field], use_threads=False
-            ):
-                yield batch.column(0)
+            yield from parquet.iter_batches(
+                rows, row_groups=[group], columns=columns, use_threads=False
+            )
         except (pa.ArrowException, OSError) as error:
-            offset = chunk.dictionary_page_offset or chunk.data_page_offset
+            offset = chunks[0].dictionary_page_offset or chunks[0].data_page_offset
             raise _corrupt(name, f"row group {group}, byte {offset:,}", error) from error
         progress[0] += _stored_bytes(parquet.metadata, group)
 
 
-def _leaf_index(parquet: pq.ParquetFile, column: int) -> int:
-    """Where the column's data lie in the file: nested columns before it take several leaves."""
-    name = parquet.schema_arrow.field(column).name
-    names = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
-    return names.index(name)
+def _columns(parquet: pq.ParquetFile, field: str | None, name: str) -> list[str]:
+    schema = parquet.schema_arrow
+    if field is None:
+        return row_columns(schema.names)
+    return [schema.field(require_text_column(schema, field, name)).name]
+
+
+def _leaves(parquet: pq.ParquetFile, columns: list[str]) -> list[int]:
+    """Where the columns' data lie in the file: a nested column takes several leaves."""
+    paths = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
+    return [
+        index
+        for index, path in enumerate(paths)
+        if any(path == column or path.startswith(f"{column}.") for column in columns)
+    ]
 
 
 def _stored_bytes(metadata: "pq.FileMetaData", group: int) -> int:

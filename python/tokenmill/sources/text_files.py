@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from tokenmill import _core
+from tokenmill.errors import SourceError
 from tokenmill.sources.compression import Readable, decompressed, open_compressed, open_raw
 from tokenmill.sources.formats import Format
 from tokenmill.sources.options import ReadOptions
@@ -146,6 +147,7 @@ def _text_by_path(file: InputFile, options: ReadOptions, part: Part | None) -> _
     start, end = (part.start, part.end) if part is not None else (0, None)
     path = str(file.path)
     if file.format.kind == "txt":
+        _require_field(options, path)
         separator = options.separator_bytes
         return _core.Source.plain_text(path, name=path, separator=separator, start=start, end=end)
     return _core.Source.json_lines(path, name=path, field=options.field, start=start, end=end)
@@ -154,6 +156,7 @@ def _text_by_path(file: InputFile, options: ReadOptions, part: Part | None) -> _
 def documents_in(stream: Readable, name: str, kind: str, options: ReadOptions) -> OpenedSource:
     """The documents of a stream of unpacked bytes."""
     if kind == "txt":
+        _require_field(options, name)
         separator = options.separator_bytes
         return OpenedSource(_core.Source.plain_text(stream, name=name, separator=separator))
     if kind == "jsonl":
@@ -172,3 +175,12 @@ def documents_in(stream: Readable, name: str, kind: str, options: ReadOptions) -
         raise
     opened.closers.insert(0, spool.close)
     return opened
+
+
+def _require_field(options: ReadOptions, name: str) -> None:
+    """SourceError where rows are wanted and there is only text."""
+    if options.field is None:
+        raise SourceError(
+            f"`{name}` is plain text, which has no rows",
+            "rows are in .jsonl, .parquet or .arrow files",
+        )

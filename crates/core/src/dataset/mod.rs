@@ -4,6 +4,7 @@
 //! written when all before it are, so the files are the same on any number of threads. [`shard_files`] are the files:
 //! raw little-endian numbers behind room for a header, which whoever knows the format writes at the end.
 
+mod hands;
 mod in_order;
 mod shard_files;
 mod shard_reader;
@@ -14,23 +15,36 @@ use std::sync::atomic::Ordering;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::chat::{ChatEncoder, Reason};
 use crate::count::Watch;
-use crate::encode::{Bpe, Id, Rules, Worker};
+use crate::encode::{Bpe, Id, Rules};
 use crate::error::{Error, Result};
-use crate::source::{BlockStats, Reader};
+use crate::source::{BlockStats, OnError, Prepared, Reader};
+use hands::Hands;
 use in_order::InOrder;
 
 pub use shard_files::{ShardFiles, ShardSize, Target};
 pub use shard_reader::{Shards, join};
 pub use shuffle::Shuffle;
 
-/// How a document becomes tokens, and which file it goes to.
-pub struct Recipe {
+/// How documents become tokens, and which file they go to.
+pub struct Recipe<'a> {
+    pub kind: Kind<'a>,
+    pub held_out: Option<HeldOut>,
+}
+
+/// What documents are.
+pub enum Kind<'a> {
+    Text(TextRecipe),
+    /// Each is a JSON row; one that cannot be read is an error, or skipped and counted.
+    Rows(&'a ChatEncoder, OnError),
+}
+
+pub struct TextRecipe {
     /// Which special tokens in the text become ids; those of the others are counted.
     pub rules: Rules,
     pub bos: Option<u32>,
     pub eos: Option<u32>,
-    pub held_out: Option<HeldOut>,
 }
 
 /// Documents that go to the second target: those whose hash falls below a bound. The hash is xxh3 of their bytes, so
@@ -53,11 +67,28 @@ impl HeldOut {
     }
 }
 
-/// What encoding met, besides what the reader counted.
+/// What encoding met, besides what the reader counted. Adds up.
 #[derive(Default)]
 pub struct Tally {
     /// Occurrences of each special token as ordinary text, in the order of the vocab's special tokens.
     pub lookalikes: Vec<u64>,
+    /// Rows that were left out, in the order of [`Reason::ALL`].
+    pub left_out: [u64; Reason::ALL.len()],
+    /// Documents that were cut to their longest length.
+    pub truncated: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Tally) {
+        self.lookalikes.resize(self.lookalikes.len().max(other.lookalikes.len()), 0);
+        for (sum, found) in self.lookalikes.iter_mut().zip(&other.lookalikes) {
+            *sum += found;
+        }
+        for (sum, found) in self.left_out.iter_mut().zip(&other.left_out) {
+            *sum += found;
+        }
+        self.truncated += other.truncated;
+    }
 }
 
 /// The documents of one block on their way to one target.
@@ -115,11 +146,9 @@ pub fn encode_documents<I: Id>(
         tallies.extend(workers.into_iter().map(|w| w.join().expect("an encoding thread does not panic")));
         tallies
     });
-    let mut total = Tally { lookalikes: vec![0; bpe.vocab().special_tokens().len()] };
+    let mut total = Tally::default();
     for tally in tallies {
-        for (sum, found) in total.lookalikes.iter_mut().zip(tally?.lookalikes) {
-            *sum += found;
-        }
+        total.add(&tally?);
     }
     if let Some(error) = reader.lock().expect("no thread panics while it reads").take_error() {
         return Err(error);
@@ -130,7 +159,7 @@ pub fn encode_documents<I: Id>(
 struct Job<'a, I> {
     bpe: &'a Bpe,
     reader: &'a Mutex<Reader>,
-    recipe: &'a Recipe,
+    recipe: &'a Recipe<'a>,
     line: &'a InOrder<I>,
     watch: &'a Watch,
 }
@@ -138,8 +167,7 @@ struct Job<'a, I> {
 impl<I: Id> Job<'_, I> {
     /// One worker: take a block, encode it, hand it in, until there are none.
     fn work(&self) -> Result<Tally> {
-        let mut worker = self.bpe.worker();
-        let mut tally = Tally { lookalikes: vec![0; self.bpe.vocab().special_tokens().len()] };
+        let mut hands = Hands::new(self.recipe, self.bpe);
         let mut stats = BlockStats::default();
         loop {
             if self.watch.cancelled() {
@@ -157,12 +185,9 @@ impl<I: Id> Job<'_, I> {
             let Some(block) = next else { break };
             let index = block.index;
             let mut parts = self.line.spare();
-            let encoded = block.prepare(&mut stats).and_then(|block| {
-                for (text, starts, ends) in block.documents() {
-                    self.encode(&mut worker, text, starts, ends, &mut parts, &mut tally)?;
-                }
-                Ok(())
-            });
+            let encoded = block
+                .prepare(&mut stats)
+                .and_then(|block| self.encode(&mut hands, &block, index, &mut parts, &mut stats));
             self.watch.done.fetch_add(stats.bytes, Ordering::Relaxed);
             self.watch.detail.fetch_add(stats.documents, Ordering::Relaxed);
             match encoded {
@@ -178,7 +203,7 @@ impl<I: Id> Job<'_, I> {
             }
         }
         self.reader.lock().expect("no thread panics while it reads").add_stats(&mut stats);
-        Ok(tally)
+        Ok(hands.into_tally())
     }
 
     /// Where a document goes is known when all of it is; and what is normalized may not be cut at every border.
@@ -188,28 +213,22 @@ impl<I: Id> Job<'_, I> {
 
     fn encode(
         &self,
-        worker: &mut Worker<'_>,
-        text: &[u8],
-        starts: bool,
-        ends: bool,
+        hands: &mut Hands<'_>,
+        block: &Prepared,
+        number: u64,
         parts: &mut [Encoded<I>],
-        tally: &mut Tally,
+        stats: &mut BlockStats,
     ) -> Result<()> {
-        let recipe = self.recipe;
-        let held_out = recipe.held_out.is_some_and(|held_out| held_out.takes(text));
-        let part = &mut parts[usize::from(held_out)];
-        if let Some(bos) = recipe.bos.filter(|_| starts) {
-            part.ids.push(I::new(bos));
-        }
-        part.ids.reserve(text.len() / 4 + 16);
-        worker.encode(text, &recipe.rules, &mut part.ids, self.watch)?;
-        self.bpe.count_lookalikes(text, &recipe.rules, &mut tally.lookalikes);
-        part.open_bytes += text.len() as u64;
-        if ends {
-            if let Some(eos) = recipe.eos {
-                part.ids.push(I::new(eos));
+        for (index, (text, starts, ends)) in block.documents().enumerate() {
+            let held_out = self.recipe.held_out.is_some_and(|held_out| held_out.takes(text));
+            let part = &mut parts[usize::from(held_out)];
+            match hands {
+                Hands::Text(hands) => hands.encode(text, starts, ends, part, self.watch)?,
+                Hands::Rows(hands) => {
+                    let about = |reason: &str| block.about(index, reason);
+                    hands.encode(text, about, (number, index as u64), part, stats, self.watch)?;
+                }
             }
-            part.ends.push((part.ids.len(), std::mem::take(&mut part.open_bytes)));
         }
         Ok(())
     }

@@ -11,7 +11,9 @@ mod plain_text;
 mod reader;
 
 pub(crate) use block::replace_invalid;
-pub use block::{BadRecord, Block, BlockStats, Layout, Piece, Place, Prepared, REPLACE_HINT, Raw, Text};
+pub use block::{
+    BadRecord, Block, BlockStats, Layout, Piece, Place, Prepared, REPLACE_HINT, Raw, SKIPPED_SHOWN, Text,
+};
 pub use json_lines::JsonLines;
 pub use plain_text::PlainText;
 pub use reader::{InvalidUtf8, Limits, OnError, Policy, Reader, Supplier};

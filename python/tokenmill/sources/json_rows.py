@@ -1,14 +1,16 @@
 # pyright: basic
 # (pyarrow has no types to be strict about)
-"""Rows of Arrow and Parquet tables as the JSON that the core reads.
+"""Rows of tables, each as one JSON object: what the core reads where one column is not enough.
 
 Columns that mean nothing to a conversation are left out before a row becomes Python, so images and
 embeddings beside the text cost nothing.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from tokenmill import _core
 
 KEYS = (
     "messages",
@@ -25,6 +27,22 @@ KEYS = (
 """The columns that rows of conversations have."""
 
 
+def row_columns(names: Iterable[str]) -> list[str]:
+    """The columns of a table that its rows are made of; all of them if none means anything."""
+    names = list(names)
+    return [name for name in names if name in KEYS] or names
+
+
+def rows_source(batches: Iterable[Any], name: str) -> _core.Source:
+    """A source of the rows of record batches, or of mappings."""
+    rows = (
+        row
+        for batch in batches
+        for row in ([row_as_json(batch)] if isinstance(batch, Mapping) else rows_as_json(batch))
+    )
+    return _core.Source.strings(rows, name=name)
+
+
 def rows_as_json(batch: Any) -> Iterator[bytes]:
     """Each row of a `pyarrow.RecordBatch` or Table as one JSON object, in order.
 
@@ -37,9 +55,13 @@ def rows_as_json(batch: Any) -> Iterator[bytes]:
         nothing = json.dumps(dict.fromkeys(batch.schema.names)).encode()
         yield from (nothing for _ in range(batch.num_rows))
         return
-    for row in batch.select(known).to_pylist():
-        text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=_as_text)
-        yield text.encode("utf-8", "surrogateescape")
+    yield from map(row_as_json, batch.select(known).to_pylist())
+
+
+def row_as_json(row: Mapping[str, Any]) -> bytes:
+    """One row, by its columns."""
+    text = json.dumps(dict(row), ensure_ascii=False, separators=(",", ":"), default=_as_text)
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _as_text(value: object) -> object:
