@@ -118,7 +118,7 @@ def _claims(manifest: Manifest, tokenizer: Tokenizer) -> list[tuple[str, object,
 def _verify_counts(
     path: Path, source: Path | None, *, threads: int | None, meter: Meter
 ) -> Findings:
-    from tokenmill.train.counts_file import load_counts
+    from tokenmill.train.counts_file import changed_content, load_counts
 
     findings = Findings(str(path), "counts", files=1, bytes=path.stat().st_size)
     try:
@@ -126,6 +126,8 @@ def _verify_counts(
     except (TokenmillError, OverflowError) as error:
         findings.problems.append(Problem(path.name, str(error).removeprefix(f"`{path}` ")))
         return findings
+    if problem := changed_content(path, counts):
+        findings.problems.append(Problem(path.name, problem))
     if source is not None:
         tasks = input_tasks(source, _inputs(counts.origin.inputs), findings)
         check_files(tasks, findings, threads=threads, meter=meter)

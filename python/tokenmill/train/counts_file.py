@@ -6,6 +6,7 @@ Anything that writes Parquet can make such a file; ours carry a description unde
 so that counts of different patterns never meet unnoticed.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -34,7 +35,14 @@ ROW_GROUP_BYTES = 1 << 30
 def save_counts(counts: PretokenCounts, path: str | os.PathLike[str]) -> Path:
     """Write `counts` to `path`, whole or not at all."""
     final = local_path(path)
-    description = {"format": FORMAT, "format_version": FORMAT_VERSION, **counts.origin.as_json()}
+    buffers = counts.core.buffers()
+    origin = counts.origin.as_json()
+    description = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        **origin,
+        "sha256": _content_sha256(origin, buffers),
+    }
     schema = pa.schema(
         [
             pa.field("pretoken", pa.binary(), nullable=False),
@@ -44,18 +52,40 @@ def save_counts(counts: PretokenCounts, path: str | os.PathLike[str]) -> Path:
     )
     with (
         open_atomically(final) as file,
-        pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=False) as writer,
+        pq.ParquetWriter(
+            file, schema, compression="zstd", use_dictionary=False, write_page_checksum=True
+        ) as writer,
     ):
-        for batch in _batches(counts.core, schema):
+        for batch in _batches(buffers, schema):
             writer.write_batch(batch, row_group_size=ROW_GROUP_ROWS)
     counts.file_sha256 = sha256_of(final)
     return final
 
 
-def _batches(counts: _core.Counts, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    offsets_buffer, data, counts_buffer = counts.buffers()
+def _content_sha256(origin: dict[str, object], buffers: tuple[bytes, bytes, bytes]) -> str:
+    """Of where counts come from and what they are, however a file keeps it."""
+    digest = hashlib.sha256()
+    for part in (json.dumps(origin, sort_keys=True).encode(), *buffers):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def changed_content(path: Path, counts: PretokenCounts) -> str | None:
+    """What is wrong with `counts`, read from `path`, if they are not those that were saved there;
+    None also for files that do not say, those of others and of older versions."""
+    with pq.ParquetFile(path) as parquet:
+        stated = (_description(parquet.schema_arrow, path) or {}).get("sha256")
+    found = _content_sha256(counts.origin.as_json(), counts.core.buffers())
+    if stated is None or stated == found:
+        return None
+    return f"holds counts of sha256 {found}, it says {stated}"
+
+
+def _batches(buffers: tuple[bytes, bytes, bytes], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    offsets_buffer, data, counts_buffer = buffers
     offsets = np.frombuffer(offsets_buffer, np.int64)
-    start, rows = 0, len(counts)
+    start, rows = 0, len(offsets) - 1
     while start < rows:
         fits = int(np.searchsorted(offsets, offsets[start] + ROW_GROUP_BYTES, "right")) - 1
         end = max(start + 1, min(start + ROW_GROUP_ROWS, fits))

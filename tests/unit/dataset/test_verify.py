@@ -229,6 +229,26 @@ def test_counts(tmp_path: Path) -> None:
     assert not verify(tmp_path / "c.parquet").is_sound
 
 
+def test_flipped_bits_in_counts(tmp_path: Path) -> None:
+    """Whatever changes the counts or what they come from is found. Statistics that Parquet keeps
+    for other readers are left to them."""
+    text = tmp_path / "a.txt"
+    text.write_text(" ".join(f"word{i % 97}" for i in range(2000)))
+    path = tmp_path / "c.parquet"
+    saved = tm.count(text)
+    saved.save(path)
+    data = path.read_bytes()
+    rng = random.Random(1)
+    for _ in range(200):
+        changed = bytearray(data)
+        changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(bytes(changed))
+        if verify(path).is_sound:
+            found = tm.PretokenCounts.load(path)
+            assert found == saved
+            assert found.origin.as_json() == saved.origin.as_json()
+
+
 def test_what_does_not_describe_itself(tmp_path: Path) -> None:
     with pytest.raises(tm.ConfigError, match="nothing to compare it with"):
         verify(tmp_path)
