@@ -84,7 +84,9 @@ def make_dataset(
         size = shard_documents or max(len(documents), 1)
         groups = [documents[start : start + size] for start in range(0, len(documents), size)]
         shards = [
-            _write_shard(folder, name, (number, len(groups)), group, layout, dtype)
+            _write_shard(
+                folder, name, (number, len(groups)), group, layout, dtype, tokenizer.sha256
+            )
             for number, group in enumerate(groups)
         ]
         trained = None if mode == "pretrain" else sum(sum(d.mask or []) for d in documents)
@@ -109,6 +111,7 @@ def _write_shard(
     documents: Sequence[Document],
     layout: str,
     dtype: str,
+    tokenizer: str,
 ) -> Shard:
     form = layout_named(layout)
     shard, num_shards = number
@@ -134,7 +137,7 @@ def _write_shard(
         folder / paths["documents"],
         mask,
         dtype=dtype,
-        tokenizer="tokenizer/tokenizer.json",
+        tokenizer=tokenizer,
     )
     paths |= {kind: path.relative_to(folder).as_posix() for kind, path in sidecars.items()}
     num_bytes = sum(document.num_bytes for document in documents)

@@ -1,6 +1,7 @@
 """Every layout read by somebody else: numpy, datatrove's own writer, and readers written here from the
 formats' descriptions, which know nothing of the package."""
 
+import json
 import struct
 from itertools import pairwise
 from pathlib import Path
@@ -13,16 +14,34 @@ from make_dataset import Document, encoded, make_dataset, masked, small_tokenize
 import tokenmill as tm
 
 TOKENIZER = small_tokenizer()
-DOCUMENTS = encoded(TOKENIZER, [f"document {i}: the cat {'sat ' * (i % 7)}" for i in range(40)])
+TEXTS = [f"document {i}: the cat {'sat ' * (i % 7)}" for i in range(40)]
+DOCUMENTS = encoded(TOKENIZER, TEXTS)
 ROWS = masked(TOKENIZER, [(f"question {i} ", f"the answer {i}") for i in range(10)])
 IDS = [document.ids for document in DOCUMENTS]
 SPLITS = {"train": DOCUMENTS, "validation": DOCUMENTS[:3]}
 
 
-def made(tmp_path: Path, layout: str, dtype: str, shards: int | None = 15) -> Path:
-    return make_dataset(
-        tmp_path / "ids", TOKENIZER, SPLITS, layout=layout, dtype=dtype, shard_documents=shards
-    )
+@pytest.fixture(params=["encode_dataset", "by hand"])
+def writer(request: pytest.FixtureRequest) -> str:
+    """The package's writer, and the one of the tests: both give what everybody else reads."""
+    return request.param
+
+
+def made(tmp_path: Path, writer: str, layout: str, dtype: str, *, one_shard: bool = False) -> Path:
+    """The dataset `ids`, in three shards or more where the layout has them."""
+    out = tmp_path / "ids"
+    if writer == "by hand":
+        shards = None if one_shard else 15
+        return make_dataset(
+            out, TOKENIZER, SPLITS, layout=layout, dtype=dtype, shard_documents=shards
+        )
+    for name, texts in (("train", TEXTS), ("valid", TEXTS[:3])):
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    inputs = [tmp_path / "train.jsonl", tmp_path / "valid.jsonl"]
+    shard_tokens = None if one_shard else len(flat(IDS)) // 3
+    tm.encode_dataset(inputs, TOKENIZER, out, layout=layout, dtype=dtype, shard_tokens=shard_tokens)
+    return out
 
 
 def flat(documents: list[list[int]]) -> list[int]:
@@ -30,8 +49,8 @@ def flat(documents: list[list[int]]) -> list[int]:
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32"])
-def test_numpy(tmp_path: Path, dtype: str) -> None:
-    path = made(tmp_path, "npy", dtype)
+def test_numpy(tmp_path: Path, writer: str, dtype: str) -> None:
+    path = made(tmp_path, writer, "npy", dtype)
     files = sorted((path / "train").glob("tokens-*.npy"))
     assert len(files) == 3
     found: list[list[int]] = []
@@ -44,8 +63,8 @@ def test_numpy(tmp_path: Path, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32"])
-def test_nanogpt(tmp_path: Path, dtype: str) -> None:
-    path = made(tmp_path, "bin", dtype, shards=None)
+def test_nanogpt(tmp_path: Path, writer: str, dtype: str) -> None:
+    path = made(tmp_path, writer, "bin", dtype, one_shard=True)
     # As nanoGPT's train.py does.
     data = np.memmap(path / "train.bin", dtype=dtype, mode="r")
     assert data.tolist() == flat(IDS)
@@ -65,8 +84,8 @@ def read_llmc(file: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32"])
-def test_llmc(tmp_path: Path, dtype: str) -> None:
-    path = made(tmp_path, "llmc", dtype)
+def test_llmc(tmp_path: Path, writer: str, dtype: str) -> None:
+    path = made(tmp_path, writer, "llmc", dtype)
     files = sorted(path.glob("ids_train_*.bin"))
     assert [file.name for file in files] == [f"ids_train_{n:06d}.bin" for n in range(3)]
     assert flat([read_llmc(file) for file in files]) == flat(IDS)
@@ -97,20 +116,22 @@ def read_megatron(prefix: Path) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "int32"])
-def test_megatron(tmp_path: Path, dtype: str) -> None:
-    path = made(tmp_path, "megatron", dtype)
+def test_megatron(tmp_path: Path, writer: str, dtype: str) -> None:
+    path = made(tmp_path, writer, "megatron", dtype)
     prefixes = [path / f"ids_train_{n:05d}_text_document" for n in range(3)]
     assert [ids for prefix in prefixes for ids in read_megatron(prefix)] == IDS
     assert read_megatron(path / "ids_valid_text_document") == IDS[:3]
 
 
-def datatrove_writes(folder: Path, documents: list[Document], token_size: int) -> None:
+def datatrove_writes(
+    folder: Path, documents: list[Document], token_size: int, name: str = "gpt2"
+) -> None:
     """The same documents through datatrove 0.10.1 itself."""
     file = TokenizedFile(
         str(folder),
         "00000_tokens.ds",
         save_loss_metadata=documents[0].mask is not None,
-        tokenizer_name_or_path="tokenizer/tokenizer.json",
+        tokenizer_name_or_path=name,
         save_final_metadata=True,
         token_size=token_size,
     )
@@ -120,24 +141,33 @@ def datatrove_writes(folder: Path, documents: list[Document], token_size: int) -
     file.close()
 
 
-@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
-@pytest.mark.parametrize("mode", ["pretrain", "sft"])
-def test_datatrove_writes_the_same_bytes(tmp_path: Path, dtype: str, mode: str) -> None:
-    documents = DOCUMENTS if mode == "pretrain" else ROWS
-    path = make_dataset(
-        tmp_path / "ids",
-        TOKENIZER,
-        {"train": documents},
-        layout="datatrove",
-        dtype=dtype,
-        mode=mode,
-    )
+def compare_with_datatrove(
+    path: Path, tmp_path: Path, documents: list[Document], dtype: str
+) -> int:
+    """Every file that datatrove writes is there with the same bytes; gives how many."""
     theirs = tmp_path / "theirs"
-    datatrove_writes(theirs, documents, 2 if dtype == "uint16" else 4)
+    metadata = (path / "train/00000_tokens.ds.metadata").read_text()
+    tokenizer = metadata.partition("|")[0]
+    assert tokenizer == TOKENIZER.sha256
+    datatrove_writes(theirs, documents, 2 if dtype == "uint16" else 4, tokenizer)
     names = sorted(file.name for file in theirs.iterdir())
-    assert len(names) == (3 if mode == "pretrain" else 4)
     for name in names:
         assert (theirs / name).read_bytes() == (path / "train" / name).read_bytes(), name
+    return len(names)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+def test_datatrove_writes_the_same_bytes(tmp_path: Path, writer: str, dtype: str) -> None:
+    path = made(tmp_path, writer, "datatrove", dtype, one_shard=True)
+    assert compare_with_datatrove(path, tmp_path, DOCUMENTS, dtype) == 3
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+def test_datatrove_writes_the_same_masks(tmp_path: Path, dtype: str) -> None:
+    path = make_dataset(
+        tmp_path / "ids", TOKENIZER, {"train": ROWS}, layout="datatrove", dtype=dtype, mode="sft"
+    )
+    assert compare_with_datatrove(path, tmp_path, ROWS, dtype) == 4
 
 
 def test_what_datatrove_wrote_can_be_opened(tmp_path: Path) -> None:
@@ -149,9 +179,10 @@ def test_what_datatrove_wrote_can_be_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["npy", "bin", "llmc", "megatron", "datatrove"])
-def test_our_own_reader(tmp_path: Path, layout: str) -> None:
+def test_our_own_reader(tmp_path: Path, writer: str, layout: str) -> None:
     dtype = "int32" if layout == "megatron" else "uint32"
-    path = made(tmp_path, layout, dtype, shards=None if layout == "bin" else 7)
+    path = made(tmp_path, writer, layout, dtype, one_shard=layout == "bin")
     dataset = tm.Dataset.open(path)
+    assert len(dataset["train"].shards) == (1 if layout == "bin" else 3)
     assert [document.tolist() for document in dataset] == IDS
     assert [document.tolist() for document in dataset["validation"]] == IDS[:3]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @answering_errors
 def inspect(
-    path: Annotated[Path, typer.Argument(metavar="PATH", hidden=True)],
+    path: Annotated[str, typer.Argument(metavar="PATH", hidden=True)],
     tokenizer: Annotated[
         Path | None,
         typer.Option(
@@ -37,7 +37,7 @@ def inspect(
         typer.Option("--search", metavar="TEXT", help="Start at the first document with TEXT."),
     ] = None,
     source: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--source", metavar="INPUT", help="The raw text of a dataset, to compare with."
         ),
@@ -64,12 +64,11 @@ def inspect(
     """
     from tokenmill.report.inspection import open_inspection
     from tokenmill.sources.options import ReadOptions
-    from tokenmill.storage.files import local_path
 
     set_up_logging(verbose)
     read = flags.read_keywords(field, separator, input_format, None, None, None, None, None, None)
     inspection = open_inspection(
-        local_path(path),
+        path,
         tokenizer=tokenizer,
         split=split,
         source=source,

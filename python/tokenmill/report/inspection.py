@@ -20,7 +20,8 @@ from tokenmill.report.sampling import DocumentReading
 from tokenmill.sources.formats import format_of_name
 from tokenmill.sources.inputs import find_inputs
 from tokenmill.sources.options import ReadOptions
-from tokenmill.storage.files import unreadable
+from tokenmill.storage.address import parse_address
+from tokenmill.storage.files import local_path, unreadable
 from tokenmill.tokenizer.formats import detect
 from tokenmill.tokenizer.formats.checked_json import parse_json
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -373,16 +374,17 @@ def _out_of_range(index: int, length: int | None, noun: str) -> str:
 
 
 def open_inspection(
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     tokenizer: Path | None = None,
     split: str | None = None,
-    source: Path | None = None,
+    source: str | os.PathLike[str] | None = None,
     dtype: str | None = None,
     texts: Sequence[str] = (),
     options: ReadOptions | None = None,
 ) -> Inspection:
-    """What to look at: a dataset, a tokenizer with `texts`, or a raw source with `tokenizer`."""
+    """What to look at: a dataset, a tokenizer with `texts`, or a raw source with `tokenizer`, which
+    may be elsewhere, as `source` may."""
     kind = kind_of(path, has_tokenizer=tokenizer is not None)
     if kind == "dataset":
         dataset = Dataset.open(path, dtype=dtype, tokenizer=tokenizer)
@@ -398,7 +400,7 @@ def open_inspection(
         if value is not None:
             raise ConfigError(f"`--{flag}` is for datasets, `{path}` is a {kind}")
     if kind == "tokenizer":
-        return TextInspection(Tokenizer.load(path), str(path), texts)
+        return TextInspection(Tokenizer.load(path), os.fspath(path), texts)
     if tokenizer is None:
         raise ConfigError(
             f"`{path}` is no dataset and no tokenizer", "for raw text, pass `--tokenizer DIR`"
@@ -418,8 +420,11 @@ def _options_of(dataset: Dataset) -> ReadOptions:
     return ReadOptions.from_keywords(known)
 
 
-def kind_of(path: Path, *, has_tokenizer: bool) -> str:
+def kind_of(address: str | os.PathLike[str], *, has_tokenizer: bool) -> str:
     """`dataset`, `tokenizer` or `source`."""
+    if parse_address(os.fspath(address)) is not None:
+        return "source"
+    path = local_path(address)
     place = manifest_path(path)
     if place.is_file():
         kind = parse_json(place.read_bytes(), str(place)).child("format").value
