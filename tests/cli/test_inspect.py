@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import loopback
 import pytest
 from make_dataset import EOS, TEXTS, encoded, make_dataset, masked, small_tokenizer
 from rich.console import Console
@@ -113,6 +114,15 @@ def test_a_raw_source(tmp_path: Path) -> None:
     done = run(source)
     assert done.exit_code == 1
     assert "pass `--tokenizer DIR`" in done.stderr
+
+
+def test_text_that_is_elsewhere(tmp_path: Path, path: Path, server: loopback.Server) -> None:
+    TOKENIZER.save(tmp_path / "tok")
+    url = server.add("raw.txt", EOS.join(["one", "the cat sat on the mat"]).encode())
+    (document,) = as_json(url, "--tokenizer", tmp_path / "tok", "--index", 1)["documents"]  # pyright: ignore
+    assert document["raw"] == "the cat sat on the mat"
+    (document,) = as_json(path, "--source", url, "--index", 0)["documents"]  # pyright: ignore
+    assert (document["decoded_equals_raw"], document["raw_index"]) == (True, 1)
 
 
 def viewer_of(path: Path, answers: list[str | None]) -> Viewer:
