@@ -168,6 +168,23 @@ def test_search_again_goes_on(path: Path) -> None:
     assert (viewer.index, viewer.message) == (4, "`the` is in no document from 5 on")
 
 
+def test_search_scrolls_to_what_was_found(tmp_path: Path) -> None:
+    text = "line\n" * 50 + "here it is\n" + "line\n" * 50
+    documents = encoded(TOKENIZER, ["other", text])
+    path = make_dataset(tmp_path / "ids", TOKENIZER, {"train": documents})
+    for pane in ("text", "tokens"):
+        viewer = viewer_of(path, ["here it"])
+        viewer.pane = pane
+        viewer.press("/")
+        lines = viewer.lines(Console(width=80))
+        shown = ["".join(segment.text for segment in line) for line in lines]
+        found = next(i for i, line in enumerate(shown) if "here" in line)
+        assert (viewer.index, viewer.top) == (1, found - 2)
+        viewer.top = 0
+        viewer.lines(Console(width=80))
+        assert viewer.top == 0
+
+
 def test_panes_and_scrolling(path: Path) -> None:
     viewer = viewer_of(path, [])
     console = Console(width=80)

@@ -17,7 +17,7 @@ from rich.segment import Segment, Segments
 
 from tokenmill.errors import TokenmillError
 from tokenmill.report.inspection import Inspection, TextInspection
-from tokenmill.report.render.inspection import Pane, inspection_of, print_inspection
+from tokenmill.report.render.inspection import Pane, inspection_of, print_inspection, visible
 
 PANES: tuple[Pane, ...] = ("all", "tokens", "table", "text")
 HELP = "←→ document · ↑↓ scroll · g number · / search · N next match · t view · q quit"
@@ -45,6 +45,8 @@ class Viewer:
     message: str = ""
     wanted: str = ""
     is_done: bool = False
+    is_found: bool = field(default=False, init=False)
+    """Whether to scroll to what was searched for, once its lines are known."""
     num_lines: int = field(default=0, init=False)
     page: int = field(default=20, init=False)
 
@@ -114,14 +116,29 @@ class Viewer:
             self.message = f"`{text}` is in no {self.inspection.noun} from {start:,} on"
         else:
             self.go(found)
+            self.is_found = True
 
     def lines(self, console: Console) -> list[list[Segment]]:
         """What there is to see, line by line."""
         if self.inspection.length == 0:
             return []
         colours = not console.no_color
-        drawn = inspection_of(self.inspection, self.index, pane=self.pane, colours=colours)
-        return console.render_lines(drawn, console.options, pad=False)
+        drawn = inspection_of(
+            self.inspection, self.index, pane=self.pane, colours=colours, marked=self.wanted
+        )
+        lines = console.render_lines(drawn, console.options, pad=False)
+        if self.is_found:
+            self.is_found, self.top = False, self._line_of_match(lines)
+        return lines
+
+    def _line_of_match(self, lines: list[list[Segment]]) -> int:
+        """Two lines above what was searched for; the start if a line break goes through it."""
+        signs = visible(self.wanted.encode()), self.wanted
+        for number, line in enumerate(lines):
+            text = "".join(segment.text for segment in line)
+            if any(sign in text for sign in signs):
+                return max(number - 2, 0)
+        return 0
 
     @property
     def status(self) -> str:
@@ -178,7 +195,7 @@ class Screen:
         self._console.control(Control.home(), Control.clear())
         self._console.print(Segments(segments), end="")
         more = len(lines) - viewer.top - len(shown)
-        self._status(viewer.status + (f" · {more:,} more lines" if more > 0 else ""))
+        self._status((f"{more:,} ↓ · " if more > 0 else "") + viewer.status)
 
     def _status(self, text: str) -> None:
         width, height = self._console.size

@@ -28,9 +28,15 @@ _PART_NAMES = {"chosen": "prompt + chosen", "rejected": "prompt + rejected"}
 
 
 def inspection_of(
-    inspection: Inspection, index: int, *, pane: Pane = "all", colours: bool = True
+    inspection: Inspection,
+    index: int,
+    *,
+    pane: Pane = "all",
+    colours: bool = True,
+    marked: str = "",
 ) -> RenderableType:
-    """Everything about number `index`. IndexError if it is not there."""
+    """Everything about number `index`, with `marked` made visible in its text. IndexError if there
+    is no such number."""
     views = inspection.view(index)
     length = inspection.length
     of_all = "" if length is None else f" of {length:,}, from 0"
@@ -39,19 +45,21 @@ def inspection_of(
     for view in views:
         if len(views) > 1:
             parts.append(Rule(_PART_NAMES.get(view.part, view.part), align="left"))
-        parts += _document(view, pane, colours=colours)
+        parts += _document(view, pane, colours=colours, marked=marked)
     return Group(*parts)
 
 
-def _document(view: DocumentView, pane: Pane, *, colours: bool) -> Iterator[RenderableType]:
+def _document(
+    view: DocumentView, pane: Pane, *, colours: bool, marked: str
+) -> Iterator[RenderableType]:
     yield _figures(view)
     yield _verdict(view)
     if pane in ("all", "text"):
         yield Rule("decoded" if view.raw is None else "raw", align="left", style="dim")
-        yield _plain(view.text if view.raw is None else view.raw)
+        yield _plain(view.text if view.raw is None else view.raw, marked)
         if view.equals_raw is False and view.raw is not None:
             yield Rule("decoded", align="left", style="dim")
-            yield _plain(view.text)
+            yield _plain(view.text, marked)
     if pane in ("all", "tokens"):
         yield Rule("tokens", align="left", style="dim")
         yield coloured_tokens(view.tokens[:MAX_TOKENS], colours=colours)
@@ -95,9 +103,11 @@ def _mood(good: bool) -> str:
     return "green" if good else "bold red"
 
 
-def _plain(data: bytes) -> Text:
+def _plain(data: bytes, marked: str) -> Text:
     shown = data[:MAX_BYTES].decode("utf-8", "backslashreplace")
     text = Text("".join(_printable(character) for character in shown))
+    if marked:
+        text.highlight_words([marked], "reverse")
     if len(data) > MAX_BYTES:
         text.append(f"\n… and {quantity(len(data) - MAX_BYTES, 'more byte')}", style="dim")
     return text
