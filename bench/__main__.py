@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from bench.cases import TrainCase, load_cases
+from bench.commands.dataset_run import DatasetRun, dataset_run
 from bench.commands.encode_equality import check_encoders
 from bench.commands.encode_run import Run, encode_run
 from bench.commands.equality import EXACT_PEERS, check_equality
@@ -28,6 +29,7 @@ from bench.peers import PEERS
 from bench.readme_table import update_readme
 from bench.results import RESULTS, load_results
 from bench.rounds import Plan
+from bench.stages import transformers_chats
 from bench.tables import Record, entrants_table, numbers_table, title
 from bench.vocabularies import (
     REAL,
@@ -40,6 +42,7 @@ from bench.vocabularies import (
 
 CASES = load_cases()
 CORES = available_cores()
+DATASET_PEERS = ("tiktoken", transformers_chats.LIBRARY.name)
 PATTERNS = {case.pattern: (case.pattern,) for case in CASES.train} | {
     "both": tuple(case.pattern for case in CASES.train)
 }
@@ -276,6 +279,70 @@ def _vocabularies(
 
 
 @app.command()
+def dataset(
+    paths: Paths,
+    vocab_size: WholeVocabSize = CASES.dataset.vocab_size,
+    runs: Runs = 3,
+    warmup: Warmup = 1,
+    threads: Threads = CASES.dataset.threads,
+    peers: Annotated[
+        str, typer.Option(help=f"of {', '.join(DATASET_PEERS)}; `none` for none")
+    ] = "",
+    cases: Annotated[
+        str, typer.Option(help=f"of {', '.join(CASES.dataset_names)}; all by default")
+    ] = "",
+    text_bytes: Annotated[
+        int, typer.Option(min=1, help="each corpus is repeated to this size")
+    ] = CASES.dataset.text_bytes,
+    stream_gb: Annotated[
+        str, typer.Option(help="lengths of the streams for `memory`; one alone is held against 1")
+    ] = ",".join(f"{length:g}" for length in CASES.dataset_memory.gigabytes),
+    documents: Annotated[
+        int, typer.Option(min=1, help="how many are read for `open`")
+    ] = CASES.dataset_open.documents,
+    seed: Annotated[int, typer.Option(help="order of documents, turns")] = CASES.dataset.seed,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="little text, one run, nothing stored")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="where texts and datasets are written: a disk, or fsync costs nothing"),
+    ] = None,
+    env_dir: EnvDir = DEFAULT_FOLDER,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> None:
+    """Encode to datasets on disk beside the peers; memory, opening; print and store every ratio."""
+    little = CASES.dataset_quick
+    setting = Setting(
+        cases=CASES,
+        plan=Plan(little.runs if quick else runs, warmup, CASES.timeout_seconds),
+        vocab_size=vocab_size,
+        threads=threads,
+        env_dir=env_dir,
+        peers=_chosen(peers, DATASET_PEERS, "peer") if peers else None,
+    )
+    chosen = _chosen(cases, CASES.dataset_names, "case") if cases else CASES.dataset_names
+    gigabytes = _stream_lengths(stream_gb)
+    with (
+        open_corpora(paths) as corpora,
+        TemporaryDirectory(prefix="tokenmill-bench-", dir=folder) as inside,
+    ):
+        run = DatasetRun(
+            corpora=corpora,
+            chosen=chosen,
+            folder=Path(inside),
+            seed=seed,
+            text_bytes=little.text_bytes if quick else text_bytes,
+            content_bytes=little.content_bytes if quick else CASES.dataset_sft.content_bytes,
+            gigabytes=little.gigabytes if quick else gigabytes,
+            token_bytes=little.token_bytes if quick else CASES.dataset_open.token_bytes,
+            documents=documents,
+        )
+        _report(dataset_run(run, setting), None if quick else results, as_json_text=json)
+
+
+@app.command()
 def table(
     readme: Annotated[Path, typer.Option(help="file with the two marker comments")] = REPOSITORY
     / "README.md",
@@ -339,6 +406,17 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
             f"`{text}` is not a list of whole numbers from 1", param_hint="--threads"
         )
     return numbers
+
+
+def _stream_lengths(text: str) -> tuple[float, ...]:
+    """In GB, the shortest first."""
+    try:
+        lengths = sorted({float(part) for part in text.split(",")})
+    except ValueError:
+        lengths = []
+    if not lengths or not all(0 < length < 1e6 for length in lengths):
+        raise typer.BadParameter(f"`{text}` is not a list of sizes in GB", param_hint="--stream-gb")
+    return tuple(lengths) if len(lengths) > 1 else tuple(sorted({1.0, *lengths}))
 
 
 def main() -> None:

@@ -99,6 +99,75 @@ class Quick:
 
 
 @dataclass(frozen=True)
+class DatasetCase:
+    """What all cases of `bench dataset` share."""
+
+    threads: int
+    seed: int
+    text_bytes: int
+    vocab_size: int
+    pattern: str
+    special_tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DatasetTextCase:
+    """`share` is how much of the speed of encoding in memory must be left."""
+
+    name: str
+    share: float
+    faster_than: dict[str, float]
+
+
+@dataclass(frozen=True)
+class DatasetParquetCase:
+    name: str
+    share: float
+    shard_chars: int
+    rows_per_group: int
+    compression: str
+    level: int
+
+
+@dataclass(frozen=True)
+class DatasetSftCase:
+    name: str
+    content_bytes: int
+    share: float
+    faster_than: dict[str, float]
+
+
+@dataclass(frozen=True)
+class DatasetMemoryCase:
+    """Streams of these lengths, the shortest first."""
+
+    name: str
+    gigabytes: tuple[float, ...]
+    max_bytes: int
+    max_ratio: float
+
+
+@dataclass(frozen=True)
+class DatasetOpenCase:
+    name: str
+    token_bytes: int
+    tokens_each: int
+    shards: tuple[int, ...]
+    documents: int
+    max_seconds: float
+    max_growth_bytes: int
+
+
+@dataclass(frozen=True)
+class DatasetQuick:
+    text_bytes: int
+    content_bytes: int
+    gigabytes: tuple[float, ...]
+    token_bytes: int
+    runs: int
+
+
+@dataclass(frozen=True)
 class Cases:
     separator: str
     vocab_size: int
@@ -113,6 +182,13 @@ class Cases:
     load: LoadCase
     pathological: PathologicalCase
     quick: Quick
+    dataset: DatasetCase
+    dataset_text: DatasetTextCase
+    dataset_parquet: DatasetParquetCase
+    dataset_sft: DatasetSftCase
+    dataset_memory: DatasetMemoryCase
+    dataset_open: DatasetOpenCase
+    dataset_quick: DatasetQuick
 
     @property
     def names(self) -> list[str]:
@@ -125,6 +201,12 @@ class Cases:
         """Of `bench encode`."""
         others = (self.call.name, self.compat.name, self.load.name, self.pathological.name)
         return ["encode", "decode", *others]
+
+    @property
+    def dataset_names(self) -> list[str]:
+        """Of `bench dataset`."""
+        by_corpus = (self.dataset_text, self.dataset_parquet, self.dataset_sft)
+        return [each.name for each in (*by_corpus, self.dataset_memory, self.dataset_open)]
 
 
 def load_cases(path: Path = CASES_FILE) -> Cases:
@@ -143,6 +225,13 @@ def load_cases(path: Path = CASES_FILE) -> Cases:
         load=LoadCase(**_frozen(table["load"])),
         pathological=PathologicalCase(**_frozen(table["pathological"])),
         quick=Quick(**table["quick"]),
+        dataset=DatasetCase(**_frozen(table["dataset"])),
+        dataset_text=DatasetTextCase(**_frozen(table["dataset_text"])),
+        dataset_parquet=DatasetParquetCase(**_frozen(table["dataset_parquet"])),
+        dataset_sft=DatasetSftCase(**_frozen(table["dataset_sft"])),
+        dataset_memory=DatasetMemoryCase(**_frozen(table["dataset_memory"])),
+        dataset_open=DatasetOpenCase(**_frozen(table["dataset_open"])),
+        dataset_quick=DatasetQuick(**_frozen(table["dataset_quick"])),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from bench.cases import load_cases
 from bench.results import RESULTS, load_results
 from bench.tables import (
+    NO_CONTEST,
     SPEED_KINDS,
     Record,
     fastest,
@@ -21,6 +22,7 @@ from bench.tables import (
 HISTORY = RESULTS / "history.md"
 COLUMNS = ["train-gpt4", "train-gpt2", "count", "merge-scaling", "parquet-train", "parquet-count"]
 COLUMNS += ["encode-batch-cold", "encode-text-cold", "decode-batch", "call", "load", "pathological"]
+COLUMNS += ["dataset-text", "dataset-parquet", "dataset-sft", "dataset-memory", "dataset-open"]
 
 
 def history_text(results: Sequence[dict[str, Any]]) -> str:
@@ -58,7 +60,7 @@ def _cell(record: Record) -> str:
         return f"{record['corpus']['name']}{size}: {_train_cell(record)}"
     if record["kind"] == "pathological":
         return f"{record['vocabulary']}: {slowest_run(record)}"
-    if record["kind"] in SPEED_KINDS:
+    if record["kind"] in SPEED_KINDS and record["kind"] not in NO_CONTEST:
         return f"{record['corpus']['name']}, {record['vocabulary']}: {_speed_cell(record)}"
     return " ".join(number["measured"] for number in record["numbers"])
 

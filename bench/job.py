@@ -6,7 +6,7 @@ imports little and never tokenmill: what it loads would count towards a peer's p
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 Answer = list[tuple[bytes, ...]]
@@ -41,6 +41,10 @@ class Job:
     """How ids are taken and given where a library offers more than one way, such as `lists`."""
     warm_path: str = ""
     """Text that is encoded before the clock starts, so that caches are as in the middle of a long job."""
+    out: str = ""
+    """Folder to write to; whoever writes cleans up."""
+    size: int = 0
+    """Bytes, for what is asked for an amount of work and not for all of a file."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Outcome:
     peak_bytes: int
     digest: str
     num_rows: int
+    extra: dict[str, float] = field(default_factory=dict)
+    """What else the program measured, by name."""
 
 
 def to_json(value: Job | Outcome) -> str:

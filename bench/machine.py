@@ -73,6 +73,19 @@ def this_command() -> str:
     return shlex.join(["python", "-m", "bench", *words])
 
 
+def file_system_of(path: Path) -> str:
+    """Its kind, such as `ext4`; a number that includes writing means something else on `tmpfs`."""
+    try:
+        lines = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "unknown"
+    here = path.resolve()
+    mounts = [line.split()[1:3] for line in lines]
+    over = [(where, kind) for where, kind in mounts if here.is_relative_to(where)]
+    # The last of the longest: a later mount hides an earlier one.
+    return max(enumerate(over), key=lambda each: (len(each[1][0]), each[0]))[1][1]
+
+
 def installed_version(distribution: str) -> str | None:
     try:
         return importlib.metadata.version(distribution)

@@ -7,8 +7,13 @@ from bench.summary import summarize
 
 Record = dict[str, Any]
 """One case on one corpus, as results.py stores it."""
-SPEED_KINDS = ("encode", "decode", "call", "compat", "load", "pathological")
-"""Kinds of records that `bench encode` makes: their tables have a column for the speed."""
+SPEED_KINDS = (
+    *("encode", "decode", "call", "compat", "load", "pathological"),
+    *("dataset", "dataset-stream"),
+)
+"""Kinds of records about text that is encoded or decoded: their tables have a column for the speed."""
+NO_CONTEST = ("pathological", "dataset-stream", "dataset-open")
+"""Kinds whose entrants do different work: runs of letters and of digits, short streams and long ones."""
 
 
 def markdown_table(
@@ -98,8 +103,7 @@ def fastest(record: Record, name: str) -> Record | None:
 def entrants_table(record: Record) -> str:
     """Every run of a record: spread, memory, the ratio to the first entrant, and what was compared."""
     header = ["", "threads", "mean ± σ", "min … max", "median", "ratio", "peak", "answers"]
-    # Runs of one letter and runs of digits are no contest.
-    first = median(record["entrants"][0]) if record["kind"] != "pathological" else None
+    first = median(record["entrants"][0]) if record["kind"] not in NO_CONTEST else None
     rows = [_entrant_row(entrant, first) for entrant in record["entrants"]]
     if record["kind"] in SPEED_KINDS:
         header.insert(5, "speed")
