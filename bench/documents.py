@@ -19,17 +19,17 @@ def stream_documents(
     *,
     block_bytes: int = BLOCK_BYTES,
     start: int = 0,
-    end: int | None = None,
+    stop: int | None = None,
 ) -> Iterator[str]:
     """The documents of a plain text file, in order. Linear also when one document fills the file.
 
-    With `start` and `end` only those between two bytes, at each of which a document begins or ends."""
+    With `start` and `stop` only those between two bytes, at each of which a document begins or ends."""
     cut = separator.encode()
     if not cut:
         raise ValueError("the separator is empty")
     with open(path, "rb", buffering=0) as file:
         file.seek(start)
-        left = (os.fstat(file.fileno()).st_size if end is None else end) - start
+        left = (os.fstat(file.fileno()).st_size if stop is None else stop) - start
         held = bytearray(file.read(min(left, max(block_bytes, len(BOM)))))
         left -= len(held)
         if start == 0 and held.startswith(BOM):
@@ -54,7 +54,7 @@ def stream_documents(
 
 
 def cut_in_parts(path: str | Path, separator: str, parts: int) -> list[tuple[int, int]]:
-    """(start, end) of so many parts of a file, about equally long, cut at separators."""
+    """(start, stop) of so many parts of a file, about equally long, cut at separators."""
     cut, size = separator.encode(), os.stat(path).st_size
     starts = [0]
     with open(path, "rb") as file:

@@ -1,7 +1,7 @@
 """`bench dataset`, conversations: JSON lines of `messages` to ids and masks on disk, beside transformers."""
 
+import importlib
 from dataclasses import replace
-from typing import Any
 
 from bench.commands.dataset import (
     IN_MEMORY,
@@ -78,9 +78,9 @@ def chat_vocabulary(vocabulary: Vocabulary) -> Vocabulary:
     """With the special tokens and the template of the profile `chat`, in a folder that transformers opens too."""
     if not encode_chats.can_encode_chats():
         return vocabulary
-    from tokenmill import chat
-
-    tokenizer: Any = chat.prepare_tokenizer(vocabulary.tokenizer, "chat")
+    tokenizer = importlib.import_module("tokenmill.chat").prepare_tokenizer(
+        vocabulary.tokenizer, "chat"
+    )
     folder = vocabulary.folder.with_name(f"{vocabulary.folder.name}-chat")
     tokenizer.save(folder)
     return replace(vocabulary, folder=folder, size=tokenizer.vocab_size, tokenizer=tokenizer)

@@ -1,6 +1,7 @@
 """tokenmill from JSON lines of conversations to a dataset of ids and masks on disk: encode_dataset.py with a mode."""
 
 import dataclasses
+import importlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -23,8 +24,7 @@ def can_encode_chats() -> bool:
 
 
 def load(job: Job) -> tuple[Any, Any]:
-    import tokenmill.chat  # noqa: F401
-
+    importlib.import_module("tokenmill.chat")
     return encode_dataset.load(job)
 
 

@@ -12,7 +12,6 @@ import multiprocessing
 import os
 from array import array
 from itertools import islice
-from multiprocessing.connection import Connection
 from typing import Any
 
 from bench.child import peak_bytes
@@ -24,6 +23,9 @@ LIBRARY = Library(
     name="transformers", distribution="transformers", version="5.22.2", program=__name__
 )
 PROGRAM = __name__
+
+Pipe = Any
+"""One end; its class has another name on each system."""
 BATCH_ROWS = 1_000
 PROCESSES, MASK = "processes", "mask"
 FORMS = ("", PROCESSES, MASK)
@@ -32,13 +34,13 @@ Encoded = tuple[bytes, bytes, bytes]
 """Ids (32 bits each), ids of each row (64 bits), mask (8 bits)."""
 
 
-def load(job: Job) -> tuple[Any, list[Connection]]:
+def load(job: Job) -> tuple[Any, list[Pipe]]:
     os.environ["HF_HUB_OFFLINE"] = "1"
     if job.form == PROCESSES:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     tokenizer = _open_tokenizer(job.tokenizer)
     tokenizer.apply_chat_template([[{"role": "user", "content": "ready"}]])
-    pipes: list[Connection] = []
+    pipes: list[Pipe] = []
     for index in range(job.threads if job.form == PROCESSES else 0):
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
@@ -60,7 +62,7 @@ def _open_tokenizer(folder: str) -> Any:
     return AutoTokenizer.from_pretrained(folder)
 
 
-def run(loaded: tuple[Any, list[Connection]], job: Job) -> tuple[list[Encoded], int, Job]:
+def run(loaded: tuple[Any, list[Pipe]], job: Job) -> tuple[list[Encoded], int, Job]:
     tokenizer, pipes = loaded
     if not pipes:
         return [_encode(tokenizer, job, 0, 1)], 0, job
@@ -70,7 +72,7 @@ def run(loaded: tuple[Any, list[Connection]], job: Job) -> tuple[list[Encoded], 
     return [encoded for encoded, _ in found], sum(peak for _, peak in found), job
 
 
-def _encode_part(tokenizer: Any, job: Job, index: int, pipe: Connection) -> None:
+def _encode_part(tokenizer: Any, job: Job, index: int, pipe: Pipe) -> None:
     pipe.recv()
     encoded = _encode(tokenizer, job, index, job.threads)
     pipe.send((encoded, peak_bytes()))
@@ -106,11 +108,11 @@ def answer(result: tuple[list[Encoded], int, Job]) -> Answer:
     import numpy as np
 
     encoded, _, job = result
-    rows = [np.frombuffer(lengths, "<i8") for _, lengths, _ in encoded]
-    parts = [
-        np.split(np.frombuffer(ids, "<u4"), np.cumsum(lengths)[:-1])
-        for (ids, _, _), lengths in zip(encoded, rows, strict=True)
-    ]
+    parts: list[list[Any]] = []
+    for ids, lengths, _ in encoded:
+        ends = np.cumsum(np.frombuffer(lengths, "<i8"))
+        # The last piece is what lies behind the last end: nothing.
+        parts.append(np.split(np.frombuffer(ids, "<u4"), ends)[:-1])
     ordered: list[Any] = []
     for start in range(0, max(map(len, parts)), BATCH_ROWS):
         for part in parts:
