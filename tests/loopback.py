@@ -154,6 +154,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def respond(self) -> None:
         self.close_connection = True
+        # To a proxy clients send whole addresses.
+        self.path = re.sub(r"^http://[^/]+", "", self.path)
         path = urllib.parse.unquote(self.path.partition("?")[0])
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(self.command, self.path if "?" in self.path else path, headers)

@@ -9,7 +9,7 @@
 `train` and `count` read files, folders, globs, iterables and tables; `Tokenizer` encodes, decodes,
 saves and loads (`TokenBatch` is what it makes of many texts, `DecodeStream` decodes ids as they
 arrive); `PretokenCounts` add up, save and load; `encode_dataset` writes token files and `Dataset`
-opens them. Errors are subclasses of `TokenmillError`.
+opens them; `pull` fetches datasets. Errors are subclasses of `TokenmillError`.
 """
 
 from tokenmill._core import UNICODE_VERSION, __version__
@@ -23,6 +23,10 @@ from tokenmill.errors import (
     TokenmillError,
     VocabError,
 )
+
+# From here on `tokenmill.pull` is this function, not the folder of the same name that holds it; the
+# same goes for `tokenmill.train` below.
+from tokenmill.pull.run import pull
 from tokenmill.sources.documents import documents
 from tokenmill.sources.options import ReadOptions
 from tokenmill.tokenizer.streaming import DecodeStream
@@ -30,8 +34,6 @@ from tokenmill.tokenizer.token_batch import TokenBatch
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.train.count import count
 from tokenmill.train.counts import PretokenCounts
-
-# From here on `tokenmill.train` is this function, not the folder of the same name that held it.
 from tokenmill.train.merges import train
 from tokenmill.train.report import TrainingReport
 
@@ -54,5 +56,6 @@ __all__ = [
     "count",
     "documents",
     "encode_dataset",
+    "pull",
     "train",
 ]

@@ -102,7 +102,7 @@ def anchors_of(page: Path) -> set[str]:
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _SIZE = re.compile(r"# (?:bytes|kB|MB|GB|TB)\b")
 _TIME = re.compile(r"# (?:s|min|h)\b(?: # (?:s|min)\b)?")
-_PROGRESS = re.compile(r"^(?:counting|merging|hashing) .*/s\b.*$")
+_PROGRESS = re.compile(r"^(?:counting|merging|hashing|pulling|checking) .*/s\b.*$")
 
 
 def blurred(output: str) -> str:

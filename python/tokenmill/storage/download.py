@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tokenmill.errors import SourceError
+from tokenmill.progress import quantity
 from tokenmill.storage.address import Address
 from tokenmill.storage.part_file import Note, PartFile
 from tokenmill.storage.remote import (
@@ -211,10 +212,10 @@ class _Fetching:
     def _wrong_content(self, problem: str) -> None:
         self._wrong_contents += 1
         self._start_over(None)
-        if self._wrong_contents >= WRONG_CONTENT_TRIES:
+        if self._wrong_contents >= min(WRONG_CONTENT_TRIES, self._download.patience.retries + 1):
+            times = quantity(self._wrong_contents, "time")
             raise SourceError(
-                problem.format(self._download.address.shown)
-                + f", and so {self._wrong_contents} times; nothing was kept",
+                f"{problem.format(self._download.address.shown)}; fetched {times}, nothing was kept",
                 "the file on the server is damaged, or is not the one that was meant",
             )
         raise Interruption(problem.format(self._download.address.shown))

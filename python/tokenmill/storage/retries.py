@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tokenmill.errors import SourceError
+from tokenmill.progress import quantity
 from tokenmill.storage.remote import Interruption
 
 T = TypeVar("T")
@@ -55,8 +56,8 @@ class Tries:
         self._failures += 1
         if self._failures > self._patience.retries:
             raise SourceError(
-                f"`{self._what}` cannot be fetched: {interruption.reason}, and so "
-                f"{self._failures} times in a row",
+                f"`{self._what}` cannot be fetched: {interruption.reason}; "
+                f"tried {quantity(self._failures, 'time')} in a row",
                 "run the same command again later: what has arrived so far is kept",
             ) from interruption
         seconds = self._patience.seconds(self._failures, interruption.wait_seconds)
