@@ -52,8 +52,8 @@ def count(
 ) -> None:
     """Count the pretokens of a text.
 
-    INPUT are files, folders, globs or `-`: .txt, .jsonl, .parquet, .arrow, each also .gz, .zst,
-    .bz2.
+    INPUT are files, folders, globs, addresses (http, https, hf, s3, gs) or `-`: .txt, .jsonl,
+    .parquet, .arrow, each also .gz, .zst, .bz2.
     """
     from tokenmill.cli import rendering
     from tokenmill.train.count import prepare_count

@@ -72,8 +72,9 @@ def encode(
 ) -> None:
     """Encode documents into a dataset.
 
-    INPUT are files, folders, globs or `-`: .txt, .jsonl, .parquet, .arrow, each also .gz, .zst,
-    .bz2. Files and folders named train, validation, valid, val or test become splits.
+    INPUT are files, folders, globs, addresses (http, https, hf, s3, gs) or `-`: .txt, .jsonl,
+    .parquet, .arrow, each also .gz, .zst, .bz2. Files and folders named train, validation, valid,
+    val or test become splits.
     """
     from tokenmill.cli import rendering
     from tokenmill.dataset.encode import prepare_encode

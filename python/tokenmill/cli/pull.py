@@ -9,6 +9,8 @@ import typer
 
 from tokenmill.cli import options as flags
 from tokenmill.cli.console import answering_errors, line, print_json, set_up_logging
+from tokenmill.pull.run import DEFAULT_SEED, DEFAULT_WORKERS, prepare_pull
+from tokenmill.storage.retries import DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
     from tokenmill.pull.run import PullReport, PullRun
@@ -42,13 +44,13 @@ def pull(
     ] = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="For splits that are drawn.")
-    ] = 42,
+    ] = DEFAULT_SEED,
     workers: Annotated[
         int, typer.Option("--workers", metavar="N", help="Files fetched at the same time.")
-    ] = 4,
+    ] = DEFAULT_WORKERS,
     retries: Annotated[
         int, typer.Option("--retries", metavar="N", help="Failures in a row that are forgiven.")
-    ] = 6,
+    ] = DEFAULT_PATIENCE.retries,
     verify: Annotated[
         bool,
         typer.Option(
@@ -78,8 +80,6 @@ def pull(
         raise typer.BadParameter("a dataset or an address is needed; `--list` shows the datasets")
     if to is None:
         raise typer.BadParameter("`--to DIR` says where the files go")
-    from tokenmill.pull.run import prepare_pull
-
     run = prepare_pull(
         what,
         to,
@@ -129,7 +129,7 @@ def _show_catalogue(*, as_json: bool) -> None:
 
 
 def _show_plan(run: "PullRun", *, as_json: bool) -> None:
-    from tokenmill.progress import quantity, size
+    from tokenmill.progress import size
 
     items = run.plan()
     sizes = [item.state.size if item.state is not None else None for item in items]
@@ -163,7 +163,7 @@ def _show_plan(run: "PullRun", *, as_json: bool) -> None:
     line("fetch", f"{_of(len(items), run.items.total)}, {total}")
     if run.dataset is not None:
         line("licence", run.dataset.licence)
-    line("write", f"{run.folder}/ ({quantity(len(items), 'file')})".partition(" (")[0])
+    line("write", f"{run.folder}/")
 
 
 def _of(number: int, total: int) -> str:

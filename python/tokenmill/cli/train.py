@@ -41,8 +41,8 @@ def train(
 ) -> None:
     """Train a tokenizer on text, or on counts made by `tokenmill count`.
 
-    INPUT are files, folders, globs or `-`: .txt, .jsonl, .parquet, .arrow, each also .gz, .zst,
-    .bz2.
+    INPUT are files, folders, globs, addresses (http, https, hf, s3, gs) or `-`: .txt, .jsonl,
+    .parquet, .arrow, each also .gz, .zst, .bz2.
     """
     from tokenmill.cli import rendering
     from tokenmill.cli.report import require_text_twice, show_throughput, time_training

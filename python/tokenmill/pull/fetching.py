@@ -7,6 +7,7 @@ file whole. One file that cannot be had does not keep the others from arriving.
 import collections
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tokenmill.errors import SourceError
-from tokenmill.progress import Meter
+from tokenmill.progress import Meter, size
 from tokenmill.pull.items import Item
 from tokenmill.pull.record import Checked, Record
 from tokenmill.storage.download import Download
@@ -68,6 +69,7 @@ class Fetching:
         self._lock = threading.Lock()
         self._here: dict[str, int] = {}
         """Bytes of each item so far."""
+        self._total: int | None = None
         self._distrusted: set[str] = set()
         """Files that were read and found wrong, whatever the record says."""
 
@@ -121,6 +123,7 @@ class Fetching:
             part = part_path(self._folder / item.path)
             self._here[item.path] = part.stat().st_size if part.exists() else 0
         self._begin("pulling", items)
+        self._warn_of_space()
         self._in_threads(missing, fetch_one)
         return [found[item.path] for item in items]
 
@@ -201,11 +204,16 @@ class Fetching:
         before = sum(self._here.values())
         self._meter.begin(phase, "bytes", before, before / self._total if self._total else 0.0)
 
+    def _warn_of_space(self) -> None:
+        needed = (self._total or 0) - sum(self._here.values())
+        free = shutil.disk_usage(self._folder).free if self._folder.exists() else needed
+        if needed > free:
+            log.warning("%s to fetch, %s free in `%s`", size(needed), size(free), self._folder)
+
     def _show(self) -> None:
         with self._lock:
             here = sum(self._here.values())
-        total = getattr(self, "_total", None)
-        self._meter.update(here, here / total if total else None)
+        self._meter.update(here, here / self._total if self._total else None)
 
     def _in_threads(self, tasks: Sequence[T], work: Callable[[T], bool]) -> None:
         """Do `work` on every task; one that returns False is tried again later."""

@@ -5,11 +5,12 @@ import hashlib
 import importlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.pull.catalogue import NamedDataset
 from tokenmill.pull.rows.shape import Choice, Row, RowMaker
 from tokenmill.storage.files import open_atomically
@@ -62,7 +63,9 @@ def make_rows(
     maker = cast("RowMaker", module.rows)
     made = Made()
     writing: dict[str, _Writing] = {}
-    with contextlib.ExitStack() as files:
+    for left in folder.glob(f"*/.{dataset.name}.jsonl.*.partial"):
+        left.unlink(missing_ok=True)  # by a run that was killed: the caller is the only one here
+    with contextlib.ExitStack() as files, _clean_errors(dataset):
         for split, row in maker(sources, choice, made.skipped):
             path = f"{split}/{dataset.name}.jsonl"
             if path not in writing:
@@ -70,6 +73,21 @@ def make_rows(
             writing[path].add(row)
     made.files = {path: each.made() for path, each in sorted(writing.items())}
     return made
+
+
+@contextlib.contextmanager
+def _clean_errors(dataset: NamedDataset) -> Generator[None]:
+    """Files that are not what the catalogue says, as a mirror may have them: pyarrow and Python have
+    many ways to say so."""
+    try:
+        yield
+    except (TokenmillError, OSError):
+        raise
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FormatError(
+            f"the files of `{dataset.name}` are not what they should be: {reason}"
+        ) from error
 
 
 def _line(row: Row) -> bytes:

@@ -80,6 +80,8 @@ def add_to_manifest(folder: Path, pulled: Pulled) -> None:
         # Files of an earlier pull stay, as far as they were not fetched anew.
         entry["files"] = dict(sorted({**same[0].get("files", {}), **pulled.files}.items()))
     others = [each for each in entries if _key(each) != _key(entry)]
+    for left in folder.glob(f".{NAME}.*.partial"):
+        left.unlink(missing_ok=True)  # by a run that was killed
     value = {
         "format": FORMAT,
         "format_version": 1,

@@ -39,26 +39,35 @@ class Record:
         self._path = folder / FOLDER / "record.jsonl"
         self._folder = folder
         self._lock = threading.Lock()
+        self._read_bytes = 0
+        self._checked: dict[str, Checked] = {}
+        self._claims: list[dict[str, object]] = []
         self.refresh()
 
     def refresh(self) -> None:
-        """Read what other processes added."""
-        self._checked: dict[str, Checked] = {}
-        self._claims: list[dict[str, object]] = []
-        try:
-            lines = self._path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return
-        for line in lines:
+        """Read what was added since the last time, by this process or another."""
+        with self._lock:
             try:
-                value: Any = json.loads(line)
-                if "claim" in value:
-                    self._claims.append(value["claim"])
-                else:
-                    checked = Checked(**value)
-                    self._checked[checked.path] = checked
-            except (ValueError, TypeError):
-                continue
+                with open(self._path, "rb") as file:
+                    file.seek(self._read_bytes)
+                    added = file.read()
+            except FileNotFoundError:
+                return
+            complete = added.rfind(b"\n") + 1
+            self._read_bytes += complete
+            for line in added[:complete].split(b"\n"):
+                self._learn(line)
+
+    def _learn(self, line: bytes) -> None:
+        try:
+            value: Any = json.loads(line)
+            if "claim" in value:
+                self._claims.append(value["claim"])
+            else:
+                checked = Checked(**value)
+                self._checked[checked.path] = checked
+        except (ValueError, TypeError):  # blank, or cut by a kill
+            pass
 
     def find(self, path: str) -> Checked | None:
         return self._checked.get(path)
@@ -79,8 +88,8 @@ class Record:
                     "choose another folder",
                 )
         if not self._claims:
-            self._claims.append(what)
             self._append({"claim": what})
+            self.refresh()
 
     def _append(self, value: dict[str, Any]) -> None:
         with clean_errors(self._path):

@@ -212,7 +212,10 @@ class HttpBody:
 
 
 def _content_range(fields: Message, shown: str, length: int | None) -> tuple[int, int, int | None]:
-    match = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", str(fields.get("Content-Range")).strip())
+    match = re.fullmatch(
+        r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)",
+        str(fields.get("Content-Range")).strip(),
+    )
     if match is None:
         raise SourceError(f"`{shown}`: the server sends a part without saying which")
     first, last = int(match[1]), int(match[2])
@@ -324,4 +327,4 @@ def _sha256_etag(fields: Message) -> str | None:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.strip().isdigit() else None
+    return int(text) if text is not None and re.fullmatch(r"\s*[0-9]{1,18}\s*", text) else None

@@ -125,7 +125,7 @@ def _files(folder: Address, entries: list[Any]) -> list[tuple[Address, RemoteSta
         if entry.get("type") != "file":
             continue
         path, size = entry.get("path"), entry.get("size")
-        if not isinstance(path, str) or not isinstance(size, int):
+        if not isinstance(path, str) or not isinstance(size, int) or size < 0:
             raise SourceError(f"the Hub's listing of `{folder.shown}` has an entry without a path")
         large = entry.get("lfs")
         oid = str(cast("dict[str, Any]", large).get("oid")) if isinstance(large, dict) else ""

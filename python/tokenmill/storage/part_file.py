@@ -9,17 +9,12 @@ import contextlib
 import hashlib
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tokenmill.storage.files import (
-    HASH_BLOCK_BYTES,
-    clean_errors,
-    fsync_folder,
-    write_atomically,
-)
+from tokenmill.storage.files import HASH_BLOCK_BYTES, clean_errors, fsync_folder
 from tokenmill.storage.remote import RemoteState
 
 try:
@@ -51,8 +46,9 @@ class Note:
             return None
 
     def write(self, path: Path) -> None:
+        """Not in one step: it is written when there are no bytes yet, and one that is cut is none."""
         value = {"address": self.address, **vars(self.state)}
-        write_atomically(path, json.dumps(value, indent=1).encode() + b"\n")
+        path.write_bytes(json.dumps(value, indent=1).encode() + b"\n")
 
 
 class PartFile:
@@ -98,6 +94,9 @@ class PartFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -111,14 +110,6 @@ class PartFile:
                 self._note.unlink(missing_ok=True)
             else:
                 note.write(self._note)
-
-    def renote(self, state: RemoteState) -> None:
-        """Learn more about the same version."""
-        assert self.note is not None
-        if self.note.state != state:
-            self.note = replace(self.note, state=state)
-            with clean_errors(self._target):
-                self.note.write(self._note)
 
     def append(self, block: bytes) -> None:
         digest = self._hashed()
@@ -147,6 +138,8 @@ class PartFile:
         """Give the file its name. Whatever had that name is replaced."""
         with clean_errors(self._target):
             os.fsync(self._descriptor)
+            if fcntl is None:  # Windows does not rename what is open
+                self._close()
             os.replace(self._part, self._target)
             fsync_folder(self._target.parent)
             self._note.unlink(missing_ok=True)

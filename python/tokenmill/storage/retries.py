@@ -2,6 +2,7 @@
 
 import logging
 import random
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -85,11 +86,11 @@ def asked_seconds(header: str | None) -> float | None:
     """The wait that a Retry-After header asks for: seconds, or a date."""
     if header is None:
         return None
-    if header.strip().isdigit():
+    if re.fullmatch(r"\s*[0-9]{1,9}\s*", header):
         return float(header)
     import email.utils
 
     try:
         return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import loopback
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -226,17 +227,17 @@ def test_encoding_reads_addresses_and_pulled_folders(
     away = tm.encode_dataset(
         server.add("a.txt", PLAIN), tokenizer, tmp_path / "away", progress=False
     )
-    assert (away.tokens == local.tokens).all()
+    assert np.array_equal(away.tokens, local.tokens)
     hub.add_dataset(
         "roneneldan/TinyStories",
         {"TinyStoriesV2-GPT4-train.txt": PLAIN, "TinyStoriesV2-GPT4-valid.txt": b"a short story"},
     )
     pull("tinystories", tmp_path / "stories", progress=False)
     pulled = tm.encode_dataset(tmp_path / "stories", tokenizer, tmp_path / "pulled", progress=False)
-    assert (pulled.tokens == local.tokens).all()
+    assert np.array_equal(pulled.tokens, local.tokens)
     assert pulled.splits["validation"].num_documents == 1
     straight = tm.encode_dataset(
         "hf://datasets/roneneldan/TinyStories", tokenizer, tmp_path / "straight", progress=False
     )
-    assert (straight.tokens == local.tokens).all()
+    assert np.array_equal(straight.tokens, local.tokens)
     assert straight.splits["validation"].num_documents == 1
