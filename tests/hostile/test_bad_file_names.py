@@ -146,7 +146,9 @@ def test_a_lying_listing_ends(hub: Hub, tmp_path: Path, monkeypatch: pytest.Monk
         with pytest.raises(TokenmillError) as raised:
             prepare_pull("hf://datasets/o/n/*.txt", tmp_path, patience=QUICK, progress=False)
         assert match in str(raised.value)
-    link = {"Link": '<http://evil.example/api>; rel="next"'}
+    link = {"Link": '<http://evil.example/api/more?cursor=1>; rel="next"'}
     monkeypatch.setattr(hub, "answer", lambda request: (200, link, b"[]"))
-    with pytest.raises(TokenmillError, match="another host"):
+    monkeypatch.setattr("tokenmill.storage.hub.MAX_PAGES", 5)
+    with pytest.raises(TokenmillError, match="does not end"):
         prepare_pull("hf://datasets/o/n/*.txt", tmp_path, patience=QUICK, progress=False)
+    assert [each.path for each in hub.requests[-2:]] == ["/api/more?cursor=1"] * 2

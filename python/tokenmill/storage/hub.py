@@ -27,7 +27,7 @@ from tokenmill.storage.remote import Interruption, RemoteState
 HUB = "https://huggingface.co"
 DEFAULT_REVISION = "main"
 MAX_PAGE_BYTES = 1 << 26
-MAX_PAGES = 10_000
+MAX_PAGES = 1_000
 
 
 def endpoint() -> str:
@@ -160,7 +160,7 @@ def _next_page(answer: Answer) -> str | None:
     match = re.search(r'<([^>]+)>;\s*rel="next"', answer.headers.get("Link") or "")
     if match is None:
         return None
-    # The token would go along: pages are on the Hub or nowhere.
-    if not match[1].startswith(f"{endpoint()}/"):
-        raise SourceError("the Hub's listing goes on at another host")
-    return match[1]
+    # The token goes along, so whatever host the link names, the page is asked of the Hub's own: a
+    # mirror may pass on links of the original.
+    page, hub = urllib.parse.urlsplit(match[1]), urllib.parse.urlsplit(endpoint())
+    return urllib.parse.urlunsplit((hub.scheme, hub.netloc, page.path, page.query, ""))

@@ -24,6 +24,9 @@ from tokenmill.storage.retries import DEFAULT_PATIENCE, Patience, Tries
 
 SKIP_BYTES = 1 << 18
 """A jump this short is read over: cheaper than another request."""
+FIRST_WINDOW_BYTES, LAST_WINDOW_BYTES = 1 << 20, 1 << 26
+"""What is asked for after a jump, and at most later: a reader that jumps will jump again, and what
+was on its way then is lost."""
 IGNORED_RANGE_BYTES = 1 << 23
 """Beyond this, a server that always starts at 0 has its answer kept on disk."""
 
@@ -47,6 +50,9 @@ class RemoteStream(io.RawIOBase):
         self._position = 0
         """Of the next read."""
         self._body_position = 0
+        self._window_bytes: int | None = None
+        """`None` until somebody jumps: who reads from the start reads to the end."""
+        self._window_end: int | None = None
         self._spool: IO[bytes] | None = None
 
     @property
@@ -108,24 +114,38 @@ class RemoteStream(io.RawIOBase):
                 raise self._changed("it is another version now") from None
             if block:
                 self._tries.made_progress()
-            elif self._state.size is not None:
-                raise self._changed(f"it ends after {self._position:,} bytes")
-            self._body_position += len(block)
-            return block
+                self._body_position += len(block)
+                return block
+            if not self._is_at_window_end():
+                break
+            self._drop()
+        if self._state.size not in (None, self._position):
+            raise self._changed(f"it ends after {self._position:,} bytes")
         return b""
+
+    def _is_at_window_end(self) -> bool:
+        return self._window_end is not None and self._body_position >= self._window_end
 
     def _body_at_position(self) -> RemoteBody:
         if self._spool is not None and self._body is not None:
             return self._body
         gap = self._position - self._body_position
-        if self._body is None or gap < 0 or gap > SKIP_BYTES:
+        if gap < 0 or gap > SKIP_BYTES:
             self._drop()
+            self._window_bytes = FIRST_WINDOW_BYTES
+        if self._body is None:
             self._body = self._connect()
         self._skip(self._body)
         return self._body
 
     def _connect(self) -> RemoteBody:
-        body = self._store.open(self._address, self._position, validator=self._state.validator)
+        self._window_end = None
+        if self._window_bytes is not None and self._state.size is not None:
+            self._window_end = min(self._position + self._window_bytes, self._state.size)
+            self._window_bytes = min(4 * self._window_bytes, LAST_WINDOW_BYTES)
+        body = self._store.open(
+            self._address, self._position, self._window_end, self._state.validator
+        )
         if not self._state.is_same_version(body.state):
             body.close()
             raise self._changed("it is another version now")

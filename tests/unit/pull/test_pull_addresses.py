@@ -128,7 +128,7 @@ def test_a_lost_record_costs_no_download(server: Server, urls: list[str], tmp_pa
 
 
 def test_two_pulls_share_the_work(server: Server, urls: list[str], tmp_path: Path) -> None:
-    server.bytes_a_second = 400_000
+    server.bytes_a_second = 100_000
     reports: list[PullReport] = []
     threads = [
         threading.Thread(target=lambda: reports.append(run(urls, tmp_path, workers=2)))
