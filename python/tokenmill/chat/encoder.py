@@ -108,7 +108,7 @@ class EncodedRows:
     mask: "npt.NDArray[np.uint8]"
     """1 for each id that is trained on."""
     bytes: "npt.NDArray[np.int64]"
-    """Bytes of text in the contents of each document."""
+    """Bytes of the contents of each document; what a template puts around them is not text."""
     rows: "npt.NDArray[np.int64]"
     """The row each document is of."""
     skipped: Sequence[tuple[int, str, str]]

@@ -84,6 +84,15 @@ class ForeignTemplate:
         self.has_generation = _GENERATION.search(template) is not None
         """Whether it says what is trained on. Without that every mask is zero."""
 
+    @property
+    def id_type(self) -> str:
+        """The dtype that holds every id of the tokenizer."""
+        return "uint16" if self._tokenizer.vocab_size <= 1 << 16 else "uint32"
+
+    def special_tokens_in(self, content: str) -> list[str]:
+        """What looks like a special token in a content, every time it does."""
+        return [] if self._special is None else self._special.findall(content)
+
     def __enter__(self) -> "ForeignTemplate":
         return self
 

@@ -7,10 +7,9 @@ one definition: ids and mask in Rust (`encoder.py`), the same in plain Python an
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tokenmill.errors import ConfigError
 
@@ -61,7 +60,7 @@ class Profile:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "special_tokens", tuple(self.special_tokens))
-        object.__setattr__(self, "roles", MappingProxyType(dict(self.roles)))
+        object.__setattr__(self, "roles", dict(self.roles))
         self._check_special_tokens()
         self._check_roles()
         for name in ("instruction", "input"):
@@ -125,6 +124,10 @@ class Profile:
         pieces = self.pieces(role.after)
         ends = [index for index, piece in enumerate(pieces, 1) if piece.is_special]
         return ends[0] if ends else len(pieces)
+
+    def as_json(self) -> dict[str, Any]:
+        """The definition as values of JSON: all that decides ids, for manifests."""
+        return {**asdict(self), "special_tokens": list(self.special_tokens)}
 
     @property
     def stop_token(self) -> str | None:

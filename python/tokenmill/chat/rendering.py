@@ -56,7 +56,7 @@ def render(
 
 
 def require_special_tokens(tokenizer: Tokenizer, profile: Profile) -> None:
-    """ConfigError if the tokenizer lacks special tokens of the profile."""
+    """ConfigError if the tokenizer lacks special tokens of the profile, or has others in its text."""
     known = tokenizer.special_tokens
     missing = [token for token in profile.special_tokens if token not in known]
     if missing:
@@ -65,6 +65,17 @@ def require_special_tokens(tokenizer: Tokenizer, profile: Profile) -> None:
             f"profile `{profile.name}` needs the special tokens {listed}, which the tokenizer lacks",
             "`prepare_tokenizer` makes a tokenizer that has them",
         )
+    bpe = tokenizer._bpe  # pyright: ignore[reportPrivateUsage]
+    around = [text for role in profile.roles.values() for text in (role.before, role.after)]
+    for text in (profile.bos, *around):
+        for piece in profile.pieces(text):
+            found = [] if piece.is_special else bpe.find_special(piece.text)
+            if found:
+                raise ConfigError(
+                    f"profile `{profile.name}` has `{found[0]}` as text, which is a special token "
+                    "of the tokenizer",
+                    "add it to `special_tokens` of the profile",
+                )
 
 
 def parts_of(turns: Sequence[Turn], profile: Profile) -> Iterator[Part]:

@@ -1,5 +1,7 @@
 """Profiles: what a template is, the three built in, files of one's own, and what is refused."""
 
+import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +154,21 @@ def test_a_tokenizer_without_the_special_tokens(tokenizer: tm.Tokenizer) -> None
         chat.render(tokenizer, "nanochat", [])
     with pytest.raises(ConfigError, match="`prepare_tokenizer`"):
         chat.encode_rows(tokenizer, "chat", [])
+
+
+def test_special_tokens_that_a_profile_takes_for_text(tokenizer: tm.Tokenizer) -> None:
+    roles = {**CHAT.roles, "user": Role("<|user|><|endoftext|>", "<|end|>")}
+    profile = Profile("odd", CHAT.special_tokens, roles)
+    with pytest.raises(ConfigError, match=r"has `<\|endoftext\|>` as text"):
+        chat.encode_rows(chat.prepare_tokenizer(tokenizer, profile), profile, [])
+
+
+def test_profiles_go_through_json_and_pickle() -> None:
+    for profile in chat.PROFILES.values():
+        values = json.loads(json.dumps(profile.as_json()))
+        values["roles"] = {name: Role(**role) for name, role in values["roles"].items()}
+        assert Profile(**values) == profile
+        assert pickle.loads(pickle.dumps(profile)) == profile  # noqa: S301
 
 
 @pytest.mark.parametrize(

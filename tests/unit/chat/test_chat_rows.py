@@ -79,7 +79,7 @@ def test_shapes(tokenizer: tm.Tokenizer, row: object, expected: tuple[str, str])
     contents = expected[0]
     for token in tokenizer.special_tokens:
         contents = contents.replace(token, "")
-    assert rows.bytes.tolist() == [len(contents.replace("\n\n", ""))]
+    assert rows.bytes.tolist() == [len(contents)]
 
 
 def test_keys_and_text_may_be_escaped(tokenizer: tm.Tokenizer) -> None:
@@ -172,6 +172,7 @@ def test_rows_that_are_left_out(
         ([1], {}, "is a list, not an object"),
         ('{"messages": [', {}, "not valid JSON at column"),
         ('{"messages": []} x', {}, "not valid JSON at column 18: trailing characters"),
+        ('{"x": %s}' % ("[" * 999 + "]" * 999), {}, "nests more than 128 levels deep"),
         ({"messages": "hello"}, {}, "field `messages` holds a string, not a list"),
         ({"messages": [U, "x"]}, {}, "message 1 of `messages`: is a string"),
         ({"messages": [{"content": "x"}]}, {}, "message 0 of `messages`: has no `role`"),

@@ -1,7 +1,9 @@
 """Templates of others: what they see, what comes out, what is refused, and how the process ends."""
 
+import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,7 @@ import tokenmill as tm
 from tokenmill import chat
 from tokenmill.chat.foreign_template import ForeignTemplate, Refused, find_template
 from tokenmill.chat.messages import Turn
+from tokenmill.chat.template_rows import encode_rows_by_template
 from tokenmill.errors import ConfigError, SourceError
 
 # As Llama 3 has it: the first token from a variable, contents trimmed, nothing about generation.
@@ -117,3 +120,67 @@ def test_export_of_a_profile(tokenizer: tm.Tokenizer) -> None:
     with ForeignTemplate(ready, ready.chat_template) as template:
         messages = [{"role": "system", "content": "<|bos|>"}, *MESSAGES]
         assert template.render(messages) == chat.render(ready, "nanochat", messages)
+
+
+ROWS = [
+    {"messages": [*MESSAGES, {"role": "user", "content": "é"}, {"role": "assistant", "content": "x"}]},
+    {"prompt": "hello", "completion": "there"},
+    {"instruction": "a", "input": "b", "output": "c <|eot|>"},
+    {"messages": MESSAGES[:1]},
+    {"prompt": "hello", "completion": None},
+    {"prompt": [{"role": "assistant", "content": "a"}, MESSAGES[0]], "completion": "there"},
+    {"text": "x"},
+    [],
+]  # fmt: skip
+PAIRS = [
+    {"prompt": "hello", "chosen": "a", "rejected": "b"},
+    {"chosen": MESSAGES, "rejected": [MESSAGES[0], {"role": "assistant", "content": "b"}]},
+    {"prompt": "hello", "chosen": "a", "rejected": "a"},
+]
+
+
+@pytest.mark.parametrize(("mode", "rows"), [("sft", ROWS), ("preference", PAIRS)])
+@pytest.mark.parametrize(
+    "limit", [{}, {"max_tokens": 12}, {"max_tokens": 9, "too_long": "keep-end"}]
+)
+def test_rows_as_by_a_profile(
+    tokenizer: tm.Tokenizer, mode: str, rows: list[object], limit: dict[str, Any]
+) -> None:
+    ready = chat.prepare_tokenizer(tokenizer)
+    lines = [json.dumps(row) for row in rows]
+    options = chat.RowOptions(mode=mode, **limit)
+    expected = chat.encode_rows(ready, "chat", lines, options, on_error="skip")
+    with ForeignTemplate(ready, ready.chat_template or "") as template:
+        found = encode_rows_by_template(template, lines, options, on_error="skip")
+    for name in ("ids", "mask", "offsets", "bytes", "rows"):
+        ours, theirs = getattr(expected, name), getattr(found, name)
+        assert ours.dtype == theirs.dtype
+        assert ours.tolist() == theirs.tolist(), name
+    assert [each[:2] for each in sorted(found.skipped)] == [each[:2] for each in expected.skipped]
+    assert found.truncated == expected.truncated
+    if not limit:
+        assert found.lookalikes == expected.lookalikes
+
+
+def test_rows_that_the_template_refuses(tokenizer: tm.Tokenizer) -> None:
+    lines = [json.dumps({"prompt": "hello", "completion": said}) for said in "axb"]
+    template = "{% generation %}{{ messages[1].content | replace('x', 'y') }}{% endgeneration %}"
+    with ForeignTemplate(tokenizer, template) as foreign:
+        found = encode_rows_by_template(foreign, lines)
+        assert found.reasons == {"template": 1}
+        assert found.rows.tolist() == [0, 2]
+        with pytest.raises(SourceError, match="row 1: is no conversation"):
+            encode_rows_by_template(foreign, [lines[0], '{"text": "x"}'])
+        with pytest.raises(SourceError, match="half of a surrogate pair"):
+            encode_rows_by_template(foreign, [r'{"prompt": "\ud800", "completion": "a"}'])
+        replaced = encode_rows_by_template(
+            foreign,
+            [r'{"prompt": "a", "completion": "\ud800"}', b'{"prompt": "a", "completion": "\xff"}'],
+            chat.RowOptions(invalid_utf8="replace"),
+        )
+    assert [tokenizer.decode(replaced.document(i)[0]) for i in range(2)] == ["\ufffd"] * 2
+    with (
+        ForeignTemplate(tokenizer, LLAMA) as silent,
+        pytest.raises(ConfigError, match="generation"),
+    ):
+        encode_rows_by_template(silent, lines)

@@ -47,9 +47,7 @@ def test_buckets_and_folders() -> None:
     assert require_address("http://h/base/").below("x y#z").url == "http://h/base/x%20y%23z"
 
 
-@pytest.mark.parametrize(
-    "text", ["data/a.txt", "C:\\data", "a:/b", "no scheme", "a-b://x"]
-)
+@pytest.mark.parametrize("text", ["data/a.txt", "C:\\data", "a:/b", "no scheme", "a-b://x"])
 def test_paths_are_no_addresses(text: str) -> None:
     assert parse_address(text) is None
 

@@ -98,7 +98,7 @@ impl Row {
             return skip(Reason::NullContent, format!("its content {what}"));
         };
         let is_trained = may_train && reading.template.roles.get(role).is_some_and(|role| role.is_trained);
-        Ok(Turn { role, content, bytes: content.end - content.start, is_trained })
+        Ok(Turn { role, content, is_trained })
     }
 
     fn role(&mut self, reading: &Reading, name: Quoted) -> Result<usize> {

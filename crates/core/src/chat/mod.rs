@@ -135,7 +135,7 @@ impl Reason {
 pub struct Document {
     pub tokens: usize,
     pub trained: usize,
-    /// Of its contents, before anything was cut off.
+    /// Of its contents as they are encoded, before anything was cut off; what the template puts around them is not text.
     pub bytes: u64,
     pub is_truncated: bool,
 }
@@ -280,8 +280,8 @@ impl RowWorker<'_> {
         let answer = answer(&self.row);
         let mut bytes = 0;
         for turn in self.row.turns.iter().chain(answer) {
-            bytes += turn.bytes as u64;
             let text = self.row.text(row, turn.content);
+            bytes += text.len() as u64;
             encoder.bpe.count_lookalikes(text, &self.ordinary, &mut self.lookalikes);
         }
         self.pending.clear();
@@ -322,5 +322,91 @@ impl RowWorker<'_> {
             return Ok(Err((Reason::NoTrainedTokens, format!("{what} has no token to train on"))));
         }
         Ok(Ok(Document { tokens: ids.len() - start, trained, bytes, is_truncated }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::pretokenize::Splitter;
+    use crate::vocab::{Tokens, Vocab};
+
+    const USER: u32 = 256;
+    const ASSISTANT: u32 = 257;
+    const END: u32 = 258;
+
+    fn encoder(mode: Mode, max_tokens: Option<usize>) -> ChatEncoder {
+        let mut tokens = Tokens::default();
+        (0..=255u8).for_each(|byte| tokens.push(&[byte]).unwrap());
+        let specials = [("<u>", USER), ("<a>", ASSISTANT), ("<e>", END)];
+        specials.iter().for_each(|(text, _)| tokens.push(text.as_bytes()).unwrap());
+        let specials: HashMap<String, u32> = specials.map(|(text, id)| (text.to_owned(), id)).into();
+        let vocab = Arc::new(Vocab::new(tokens, Vec::new(), &specials, false).unwrap());
+        let bpe = Bpe::new(vocab, &Splitter::new("gpt4", &[]).unwrap(), false, 1 << 16).unwrap();
+        let role = |name: &str, id, is_trained| Role {
+            name: name.to_owned(),
+            before: vec![Piece::Special(id)],
+            after: vec![Piece::Special(END)],
+            is_trained,
+            trained_after: 1,
+        };
+        let definition = Definition {
+            roles: vec![role("user", USER, false), role("assistant", ASSISTANT, true)],
+            instruction: "user".to_owned(),
+            input: "user".to_owned(),
+            ..Definition::default()
+        };
+        let invalid_utf8 = InvalidUtf8::Error;
+        let options = RowOptions { mode, shape: None, max_tokens, too_long: TooLong::Drop, invalid_utf8 };
+        ChatEncoder::new(Arc::new(bpe), definition, options).unwrap()
+    }
+
+    #[test]
+    fn rows_become_ids_and_a_mask() {
+        let encoder = encoder(Mode::Sft, None);
+        let (mut ids, mut mask) = (Vec::<u16>::new(), Vec::new());
+        let row = br#"{"prompt": "<e>", "completion": "\u003ca>"}"#;
+        let mut worker = encoder.worker();
+        let outcome = worker.encode_row(row, &mut ids, &mut mask, &Watch::default()).unwrap();
+        let document = Document { tokens: 10, trained: 4, bytes: 6, is_truncated: false };
+        assert_eq!(outcome, Outcome::Encoded(document, None));
+        let [less, e, more, a] = b"<e>a".map(u16::from);
+        let [user, assistant, end] = [USER, ASSISTANT, END].map(|id| id as u16);
+        assert_eq!(ids, [user, less, e, more, end, assistant, less, a, more, end]);
+        assert_eq!(mask, [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
+        assert_eq!(worker.lookalikes.iter().sum::<u64>(), 2);
+    }
+
+    /// Whatever a row is, it is appended whole or not at all, and the rows around it do not change.
+    #[test]
+    fn rows_that_are_left_out_leave_nothing_behind() {
+        let good = br#"{"prompt": "a", "chosen": "b", "rejected": "cc"}"#.as_slice();
+        let bad: [&[u8]; 6] = [
+            br#"{"prompt": "a", "chosen": "b", "rejected": "b"}"#,
+            br#"{"prompt": "a", "chosen": "b", "rejected": "too long to be kept"}"#,
+            br#"{"prompt": "a", "chosen": "b", "rejected": [{"role": "tool", "content": "x"}]}"#,
+            br#"{"prompt": "a", "chosen": "b", "rejected": 3}"#,
+            b"{",
+            b"\"\xff\"",
+        ];
+        let encoder = encoder(Mode::Preference, Some(12));
+        let mut worker = encoder.worker();
+        let (mut ids, mut mask) = (Vec::<u32>::new(), Vec::new());
+        let mut expected = Vec::new();
+        for row in bad {
+            for row in [good, row] {
+                let outcome = worker.encode_row(row, &mut ids, &mut mask, &Watch::default());
+                assert_eq!(row == good, matches!(outcome, Ok(Outcome::Encoded(_, Some(_)))));
+            }
+            for answer in [b"b".as_slice(), b"cc"] {
+                expected.extend([USER, u32::from(b'a'), END, ASSISTANT]);
+                expected.extend(answer.iter().map(|&byte| u32::from(byte)));
+                expected.push(END);
+            }
+            assert_eq!(ids, expected);
+            assert_eq!(mask.len(), ids.len());
+        }
     }
 }

@@ -46,8 +46,6 @@ pub struct Text {
 pub struct Turn {
     pub role: usize,
     pub content: Text,
-    /// Of the contents in the row; what a template puts between them does not count.
-    pub bytes: usize,
     pub is_trained: bool,
 }
 
@@ -202,20 +200,17 @@ impl Row {
     fn alpaca(&mut self, reading: &Reading, turns: &mut Vec<Turn>) -> Result<()> {
         let template = reading.template;
         let mut instruction = self.field_text(reading, Key::Instruction)?;
-        let mut bytes = instruction.end - instruction.start;
         let input = match reading.field(Key::Input) {
             Some(_) => Some(self.field_text(reading, Key::Input)?),
             None => None,
         };
         let input = input.filter(|input| input.start < input.end);
         if let Some(input) = input.filter(|_| template.input == template.instruction) {
-            bytes += input.end - input.start;
             instruction = self.join(reading.row, instruction, "\n\n", input);
         }
-        let turn = |role, content: Text, bytes| Turn { role, content, bytes, is_trained: false };
-        turns.push(turn(template.instruction, instruction, bytes));
-        if let Some(input) = input.filter(|_| template.input != template.instruction) {
-            turns.push(turn(template.input, input, input.end - input.start));
+        turns.push(Turn { role: template.instruction, content: instruction, is_trained: false });
+        if let Some(content) = input.filter(|_| template.input != template.instruction) {
+            turns.push(Turn { role: template.input, content, is_trained: false });
         }
         self.text_or_messages(reading, Key::Output, turns)
     }
@@ -240,8 +235,7 @@ impl Row {
                 let Some(role) = reading.template.find(b"system") else {
                     return skip(Reason::UnknownRole, "the template has no role `system`".to_owned());
                 };
-                let bytes = content.end - content.start;
-                turns.push(Turn { role, content, bytes, is_trained: false });
+                turns.push(Turn { role, content, is_trained: false });
             }
         }
         Ok(())
@@ -263,7 +257,7 @@ impl Row {
         let template = reading.template;
         let role = if is_answer { template.assistant } else { template.user };
         let is_trained = is_answer && template.roles[role].is_trained;
-        turns.push(Turn { role, content, bytes: content.end - content.start, is_trained });
+        turns.push(Turn { role, content, is_trained });
         Ok(())
     }
 
@@ -308,7 +302,7 @@ impl Row {
         if let Some(system) = first {
             let user = self.turns[1];
             let content = self.join(reading.row, system.content, between, user.content);
-            self.turns[1] = Turn { content, bytes: system.bytes + user.bytes, ..user };
+            self.turns[1] = Turn { content, ..user };
             self.turns.remove(0);
         }
         Ok(())
