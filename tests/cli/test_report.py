@@ -146,7 +146,7 @@ def test_different_ids_are_exit_1(
         ([], 2, "at least one `--text INPUT` is needed"),
         (["--text", "missing.txt"], 1, "`missing.txt`"),
         (["--text", "empty.txt"], 1, "no document, so there is nothing to measure on"),
-        (["--text", "a.txt", "--threads", "0"], 1, "threads 0 is below 1"),
+        (["--text", "a.txt", "--threads", "0"], 1, "threads is 0, not between 1 and 1024"),
         (["--text", "a.txt", "--batches", "0"], 1, "batches 0 is below 1"),
         (["--text", "a.txt", "--validate"], 1, "`--compare` is missing"),
         (["--text", "a.txt", "--compare", "tictoken"], 1, "unknown peer `tictoken`"),
@@ -260,7 +260,7 @@ def test_compression_by_label(tokenizer: Path, tmp_path: Path) -> None:
         (["--text", "a.txt", "a.txt"], 1, "the text `a.txt` is given twice"),
         (["--text", "a.txt", "--sample", "many"], 1, "neither a number of documents nor `all`"),
         (["--text", "a.txt", "--sample", "0"], 1, "sample 0 is below 1"),
-        (["--text", "a.txt", "--threads", "-1"], 1, "threads -1 is below 1"),
+        (["--text", "a.txt", "--threads", "-1"], 1, "threads is -1, not between 1 and 1024"),
         (["--text", "a.txt", "--label-field", "lang"], 1, "plain text, which has no fields"),
     ],
 )

@@ -21,8 +21,11 @@ ENCODE = f"""
 import sys
 from tokenmill.dataset.encode import prepare_encode
 data, tokenizer, out = sys.argv[1:4]
-prepare_encode(data, tokenizer, out, progress=False, unit_bytes={UNIT_BYTES}, block_bytes=3000,
-               shard_tokens=30_000, val_fraction=0.1).run()
+run = prepare_encode(data, tokenizer, out, progress=False, unit_bytes={UNIT_BYTES}, block_bytes=3000,
+                     shard_tokens=30_000, val_fraction=0.1)
+print("ready", flush=True)
+run.run()
+print("done", flush=True)
 """
 
 
@@ -57,22 +60,30 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def kill_at_random(folder: Path, out: Path, rng: random.Random, longest: float) -> bool:
-    """Start an encode and kill it at a random moment after it began; whether it was still there."""
-    process = subprocess.Popen(command(folder, out))
-    while process.poll() is None and not work_folder_of(out).exists() and not out.exists():
-        time.sleep(0.001)
-    time.sleep(rng.random() * longest)
-    alive = process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    """Start an encode and kill it at a random moment of its work; whether it was still there."""
+    process = subprocess.Popen(command(folder, out), stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process, process.stdout:
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(rng.random() * longest)
+        alive = process.poll() is None
+        process.send_signal(signal.SIGKILL)
     return alive
+
+
+def seconds_of_work(folder: Path, out: Path) -> float:
+    """How long an undisturbed run takes once it is ready."""
+    with subprocess.Popen(command(folder, out), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        started = time.monotonic()
+        assert process.stdout.readline() == b"done\n"
+        return time.monotonic() - started
 
 
 def kill_again_and_again(folder: Path, tmp_path: Path, kills: int) -> None:
     rng = random.Random(kills)
-    started = time.monotonic()
-    subprocess.run(command(folder, tmp_path / "timed"), check=True)
-    longest = (time.monotonic() - started) / 3
+    longest = seconds_of_work(folder, tmp_path / "timed") / 2
     killed = run = 0
     while killed < kills:
         out = tmp_path / f"out-{run}"

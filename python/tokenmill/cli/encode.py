@@ -177,7 +177,8 @@ def _show(result: "EncodeResult", out: Path, *, as_json: bool) -> None:
         line("done", f"{out} is there already, made from the same text with the same settings")
     else:
         rate = f", {size(report.read.bytes / result.seconds)}/s" if result.seconds > 0 else ""
-        amounts = f"{size(report.read.bytes)}, {quantity(report.read.documents, 'document')}{rate}"
+        noun = "document" if manifest.mode == "pretrain" else "row"
+        amounts = f"{size(report.read.bytes)}, {quantity(report.read.documents, noun)}{rate}"
         line("encoded", amounts, result.seconds)
         _show_remarks(manifest.report)
     for name, split in manifest.splits.items():

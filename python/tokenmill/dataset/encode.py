@@ -2,8 +2,10 @@
 
 import logging
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -232,7 +234,7 @@ class EncodeRun:
         with WorkFolder(self.out) as work:
             if self.force and not self.collect:
                 work.clear()
-            ending = self._collected(work, meter) if self.collect else self._encoded(work, meter)
+            ending = self._made(work, meter)
             finish = ending.finish_file if is_plain_file(self.out) else ending.finish_folder
             manifest = finish(self.out)
             work.remove()
@@ -243,7 +245,28 @@ class EncodeRun:
             )
         return manifest, ending.report
 
-    def _encoded(self, work: WorkFolder, meter: Meter) -> "Ending":
+    def _made(self, work: WorkFolder, meter: Meter) -> "Ending":
+        """Encode, or collect what was encoded, while the tokenizer is being saved: that takes long
+        enough, reading back included, to be noticed at the end."""
+        saving = self._save_tokenizer(work.path / "tokenizer")
+        try:
+            make = self._collected if self.collect else self._encoded
+            return make(work, meter, saving)
+        except BaseException:
+            saving.exception()  # the folder is written to until it is done
+            raise
+
+    def _save_tokenizer(self, folder: Path) -> Future[Path]:
+        def save() -> Path:
+            shutil.rmtree(folder, ignore_errors=True)
+            return self.job.tokenizer.save(folder)
+
+        pool = ThreadPoolExecutor(1, "tokenmill-save")
+        saving = pool.submit(save)
+        pool.shutdown(wait=False)
+        return saving
+
+    def _encoded(self, work: WorkFolder, meter: Meter, saving: Future[Path]) -> "Ending":
         job = self.job
         hashes = BackgroundHashes(
             [input_records.InputRecord.of(each.source) for each in job.sources]
@@ -257,18 +280,19 @@ class EncodeRun:
             )
         finally:
             hashes.cancel()
-        return self._ending(work, meter, growth.shards(), report, inputs)
+        return self._ending(work, meter, saving, growth.shards(), report, inputs)
 
-    def _collected(self, work: WorkFolder, meter: Meter) -> "Ending":
+    def _collected(self, work: WorkFolder, meter: Meter, saving: Future[Path]) -> "Ending":
         from tokenmill.dataset.parts import collect_parts
 
         note = collect_parts(self.job, self.out, work, meter)
-        return self._ending(work, meter, note.shards, note.report, tuple(note.inputs))
+        return self._ending(work, meter, saving, note.shards, note.report, tuple(note.inputs))
 
     def _ending(
         self,
         work: WorkFolder,
         meter: Meter,
+        saving: Future[Path],
         shards: "Mapping[str, Sequence[ShardSize]]",
         report: "EncodeReport",
         inputs: tuple[InputRecord, ...],
@@ -279,7 +303,9 @@ class EncodeRun:
         if seed is not None:
             shards = self.job.shuffle(work, shards, seed, meter)
         name = self.out.name
-        return Ending(self.job, work, name, shards, report, inputs, shuffled=seed is not None)
+        return Ending(
+            self.job, work, name, shards, report, inputs, saving, shuffled=seed is not None
+        )
 
     def _append(self, there: Manifest, meter: Meter) -> "tuple[Manifest, EncodeReport | None]":
         """Encode what `there` does not have yet, into further shards of it."""
@@ -305,7 +331,7 @@ class EncodeRun:
                 "append only what is new",
             )
         with WorkFolder(self.out) as work:
-            ending = self._encoded(work, meter)
+            ending = self._made(work, meter)
             manifest = ending.finish_append(self.out, there)
             work.remove()
         return manifest, ending.report

@@ -139,7 +139,6 @@ class EncodeJob:
         work.begin(self._plan(units), progress.files_to_keep(units[:done]))
         if done:
             log.info("going on after %d of %d units", done, len(units))
-        inputs_read(progress.report.read.inputs)
         with Committer(work) as committer:
             for number, unit in enumerate(units[done:], start=done):
                 if number == done:
@@ -147,9 +146,10 @@ class EncodeJob:
                 if progress.limit_reached(unit.split):
                     committer.commit(unit.unit, (), {"limit": True})
                     continue
+                # Told before it is encoded: whoever hashes inputs does so at the same time.
+                inputs_read(progress.report.read.inputs + unit.inputs_begun)
                 note = self._encode(unit, progress, meter, work)
                 progress.add(unit, note)
-                inputs_read(progress.report.read.inputs)
                 committer.commit(unit.unit, progress.files_of(note), note)
         return progress.growth, progress.report
 

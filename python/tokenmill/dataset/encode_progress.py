@@ -31,6 +31,11 @@ class SplitUnit:
     parts: tuple[tuple[TextSource, Part | None], ...]
 
     @property
+    def inputs_begun(self) -> int:
+        """Sources whose first part is in it."""
+        return sum(part is None or part.start == 0 for _, part in self.parts)
+
+    @property
     def can_resume(self) -> bool:
         """Whether the unit can be known again by its name; what is not a file cannot."""
         return all(is_stored(source) for source, _ in self.parts)

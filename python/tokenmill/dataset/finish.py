@@ -8,7 +8,7 @@ import functools
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,8 @@ class Ending:
     shards: Mapping[str, Sequence[ShardSize]]
     report: EncodeReport
     inputs: tuple[InputRecord, ...]
+    saved_tokenizer: Future[Path]
+    """Where the tokenizer is saved by now, inside the work folder."""
     shuffled: bool = False
     """Whether the documents of `shards` lie in another order in files of their own."""
     shards_before: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -80,7 +82,7 @@ class Ending:
         with clean_errors(out):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-            self.job.tokenizer.save(folder / TOKENIZER_FOLDER)
+            os.rename(self.saved_tokenizer.result(), folder / TOKENIZER_FOLDER)
             manifest = self._manifest(folder)
             (folder / FILE_NAME).write_bytes(manifest.to_json())
             fsync_tree(folder)

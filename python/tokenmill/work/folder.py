@@ -25,6 +25,8 @@ _OUR_PREFIXES = (
     "shuffled-",
     "part-",
     "part.json",
+    "tokenizer",
+    ".tokenizer.",
     ".unit-",
     ".plan.json.",
     ".part.json.",
@@ -75,20 +77,24 @@ class WorkFolder:
     def begin(self, plan: bytes, keep: Collection[str]) -> None:
         """Write the plan. What an older, different plan left and is not among `keep` is removed."""
         wanted = {*_OURS, *keep}
-        left = sorted(name for name in os.listdir(self.path) if name not in wanted)
+        left = [path for path in self._files() if path.name not in wanted]
         if left:
             log.info("dropped %d files in `%s` that this run has no use for", len(left), self.path)
-        for name in left:
-            if not (self.path / name).is_dir():
-                (self.path / name).unlink()
+        for path in left:
+            path.unlink()
         shutil.rmtree(self.final, ignore_errors=True)
         write_atomically(self.path / "plan.json", plan)
 
     def clear(self) -> None:
         """Drop what an earlier run has done."""
-        for name in os.listdir(self.path):
-            if name != "lock" and not (self.path / name).is_dir():
-                (self.path / name).unlink()
+        for path in self._files():
+            if path.name != "lock":
+                path.unlink()
+
+    def _files(self) -> list[Path]:
+        """Its files, and none of the folders that others fill."""
+        with os.scandir(self.path) as entries:
+            return sorted(Path(entry.path) for entry in entries if not entry.is_dir())
 
     def planned_units(self) -> list[str] | None:
         """The names of the units of the plan that is there, `None` if there is none."""
