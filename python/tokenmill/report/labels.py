@@ -17,12 +17,12 @@ from typing import IO, Any
 from tokenmill.errors import ConfigError, SourceError
 from tokenmill.progress import Meter
 from tokenmill.report.sampling import DocumentReading, Text
-from tokenmill.sources.compression import ClosableReadable, open_compressed, open_raw
+from tokenmill.sources.compression import ClosableReadable, decompressed
 from tokenmill.sources.documents import Documents
 from tokenmill.sources.options import ReadOptions
 from tokenmill.sources.source import TextSource
 from tokenmill.sources.spool import spooled
-from tokenmill.sources.text_files import InputFile
+from tokenmill.sources.stored_files import StoredFile, is_stored
 from tokenmill.work.read_report import ReadReport
 
 _READ_BYTES = 1 << 18
@@ -66,9 +66,9 @@ class LabelledReading:
                     yield text
 
 
-def require_rows(source: TextSource) -> InputFile:
+def require_rows(source: TextSource) -> StoredFile:
     """ConfigError unless `source` is a file whose rows have fields."""
-    if not isinstance(source, InputFile):
+    if not is_stored(source):
         raise ConfigError(f"`{source.name}` is no file, so its rows cannot be labelled by a field")
     if source.format.kind == "txt":
         raise ConfigError(
@@ -78,7 +78,7 @@ def require_rows(source: TextSource) -> InputFile:
     return source
 
 
-def _rows(file: InputFile, field: str, label_field: str) -> Iterator[tuple[str, Text]]:
+def _rows(file: StoredFile, field: str, label_field: str) -> Iterator[tuple[str, Text]]:
     if file.format.kind == "jsonl":
         yield from _json_rows(file, field, label_field)
         return
@@ -92,7 +92,7 @@ def _rows(file: InputFile, field: str, label_field: str) -> Iterator[tuple[str, 
             number += 1
 
 
-def _json_rows(file: InputFile, field: str, label_field: str) -> Iterator[tuple[str, Text]]:
+def _json_rows(file: StoredFile, field: str, label_field: str) -> Iterator[tuple[str, Text]]:
     for number, line in enumerate(_lines(file), 1):
         if not line.strip():
             continue
@@ -113,7 +113,7 @@ def _json_rows(file: InputFile, field: str, label_field: str) -> Iterator[tuple[
         yield str(row[label_field]), text
 
 
-def _lines(file: InputFile) -> Iterator[bytes]:
+def _lines(file: StoredFile) -> Iterator[bytes]:
     with _opened(file) as stream:
         parts: list[bytes] = []
         while block := stream.read(_READ_BYTES):
@@ -127,9 +127,10 @@ def _lines(file: InputFile) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def _opened(file: InputFile) -> Generator[ClosableReadable]:
+def _opened(file: StoredFile) -> Generator[ClosableReadable]:
     compression = file.format.compression
-    stream = open_compressed(file.path, compression) if compression else open_raw(file.path)
+    raw = file.open_bytes()
+    stream = decompressed(raw, compression, file.name) if compression else raw
     try:
         yield stream
     finally:
@@ -137,7 +138,7 @@ def _opened(file: InputFile) -> Generator[ClosableReadable]:
 
 
 def _batches(
-    file: InputFile, field: str, label_field: str
+    file: StoredFile, field: str, label_field: str
 ) -> Iterator[tuple[list[Any], list[Any]]]:
     """The two columns, some rows at a time."""
     import pyarrow as pa

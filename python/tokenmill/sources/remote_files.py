@@ -64,9 +64,16 @@ class RemoteFile:
         than it tells."""
         return self.state.sha256
 
+    def open_bytes(self) -> BinaryIO:
+        """Its bytes as they are stored."""
+        return cast("BinaryIO", self._stream())
+
+    def _stream(self) -> RemoteStream:
+        return RemoteStream(store_of(self.address), self.address, self.state)
+
     def open(self, options: ReadOptions, part: Part | None = None) -> OpenedSource:
         kind, compression = self.format
-        stream = RemoteStream(store_of(self.address), self.address, self.state)
+        stream = self._stream()
         try:
             if kind == "parquet" and compression is None and stream.seekable():
                 from tokenmill.sources.parquet_rows import open_parquet
@@ -100,7 +107,7 @@ class RemoteFile:
             return [None]
         from tokenmill.sources.parquet_rows import parquet_parts
 
-        with RemoteStream(store_of(self.address), self.address, self.state) as stream:
+        with self._stream() as stream:
             return list(parquet_parts(cast("BinaryIO", stream), part_bytes, self.name)) or [None]
 
     def require_unchanged(self) -> None:

@@ -8,8 +8,9 @@ from tokenmill.sources.compression import READ_BYTES, Readable
 
 
 def spooled(head: bytes, rest: Readable) -> IO[bytes]:
-    """A seekable file of `head`, which was read already, and `rest`. A plain file is its own spool."""
-    if isinstance(rest, io.FileIO) and rest.seekable():
+    """A seekable file of `head`, which was read already, and `rest`. A file that can be entered
+    anywhere, here or elsewhere, is its own spool."""
+    if isinstance(rest, io.RawIOBase) and rest.seekable():
         rest.seek(0)
         return cast("IO[bytes]", rest)
     spool = tempfile.TemporaryFile(prefix="tokenmill-")  # noqa: SIM115 - closed with the source

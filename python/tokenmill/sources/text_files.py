@@ -55,6 +55,10 @@ class InputFile:
             return None
         return sha256_of(self.path, stop=stop)
 
+    def open_bytes(self) -> BinaryIO:
+        """Its bytes as they are stored."""
+        return open_raw(self.path)
+
     def open(self, options: ReadOptions, part: Part | None = None) -> OpenedSource:
         self.require_unchanged()
         kind, compression = self.format

@@ -215,6 +215,29 @@ def test_training_and_reports_read_addresses_too(server: Server, tmp_path: Path)
     assert again.training is None  # "already done"
 
 
+def test_labelled_rows_and_inspection_read_addresses_too(server: Server, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from tokenmill.cli.main import app
+
+    tm.train(tm.documents(TEXTS), vocab_size=300, out=tmp_path / "tok", progress=False)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": TEXTS[:9], "lang": ["en", "de", "en"] * 3}), sink)
+    url = server.add("rows.parquet", sink.getvalue())
+    (tmp_path / "rows.parquet").write_bytes(sink.getvalue())
+    rows: list[str] = []
+    for place in (url, str(tmp_path / "rows.parquet")):
+        arguments = [str(tmp_path / "tok"), "--text", place, "--label-field", "lang", "--json"]
+        ended = CliRunner().invoke(app, ["report", "compression", *arguments])
+        assert ended.exit_code == 0, ended.output
+        rows.append(ended.stdout.replace(place, "rows"))
+    assert rows[0] == rows[1]
+    arguments = [url, "--tokenizer", str(tmp_path / "tok"), "--index", "3", "--json"]
+    ended = CliRunner().invoke(app, ["inspect", *arguments])
+    assert ended.exit_code == 0, ended.output
+    assert TEXTS[3] in ended.stdout
+
+
 def test_encoding_reads_addresses_and_pulled_folders(
     server: Server, hub: Hub, tmp_path: Path
 ) -> None:
