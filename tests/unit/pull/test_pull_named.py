@@ -444,3 +444,44 @@ def test_one_folder_holds_one_dataset(shards: Hub, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"holds `fineweb-edu`.*`climbmix`"):
         run("climbmix", tmp_path, shards="0")
     assert tree(tmp_path)["train/shard_00000.parquet"] == shard(0)
+
+
+def test_pulled_rows_are_what_encode_reads(hub: Hub, tmp_path: Path) -> None:
+    """Instructions as mode `sft`, pairs as mode `preference`, each from a pulled folder with its splits."""
+    import tokenmill as tm
+
+    tokenizer = tm.train(tm.documents(["question best worst do done"]), vocab_size=300)
+    hub.add_dataset("yahma/alpaca-cleaned", {"alpaca_data_cleaned.json": alpaca(40)})
+    posts = [
+        {**each, "message_id": f"{n}{each['message_id']}"} for n in range(8) for each in OASST[:4]
+    ]
+    posts = [
+        {**each, "parent_id": f"{index // 4}q" if each["parent_id"] else None}
+        for index, each in enumerate(posts)
+    ]
+    hub.add_dataset(
+        "OpenAssistant/oasst1",
+        {
+            "data/train-00000-of-00001-b42a775f407cee45.parquet": oasst(posts),
+            "data/validation-00000-of-00001-134b8fd0c89408b6.parquet": oasst(OASST),
+        },
+    )
+    run("alpaca", tmp_path / "alpaca")
+    tuned = tm.encode_dataset(
+        tmp_path / "alpaca", tokenizer, tmp_path / "sft", mode="sft", progress=False
+    )
+    assert {name: len(tuned[name]) for name in tuned.splits} == {
+        "train": 20,
+        "validation": 10,
+        "test": 10,
+    }
+    run("oasst1", tmp_path / "oasst1")
+    pairs = tm.encode_dataset(
+        tmp_path / "oasst1", tokenizer, tmp_path / "pairs", mode="preference", progress=False
+    )
+    # Three ordered pairs in a tree, two documents for each; a quarter of eight trees is for testing.
+    assert {name: len(pairs[name]) for name in pairs.splits} == {
+        "train": 36,
+        "validation": 6,
+        "test": 12,
+    }
