@@ -26,7 +26,7 @@ from tokenmill.errors import (
 
 # From here on `tokenmill.pull` is this function, not the folder of the same name that holds it; the
 # same goes for `tokenmill.train` below.
-from tokenmill.pull.run import pull
+from tokenmill.pull.call import pull
 from tokenmill.sources.documents import documents
 from tokenmill.sources.options import ReadOptions
 from tokenmill.tokenizer.streaming import DecodeStream

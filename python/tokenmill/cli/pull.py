@@ -9,8 +9,7 @@ import typer
 
 from tokenmill.cli import options as flags
 from tokenmill.cli.console import answering_errors, line, print_json, set_up_logging
-from tokenmill.pull.run import DEFAULT_SEED, DEFAULT_WORKERS, prepare_pull
-from tokenmill.storage.retries import DEFAULT_PATIENCE
+from tokenmill.pull.call import DEFAULT_RETRIES, DEFAULT_SEED, DEFAULT_WORKERS
 
 if TYPE_CHECKING:
     from tokenmill.pull.run import PullReport, PullRun
@@ -50,7 +49,7 @@ def pull(
     ] = DEFAULT_WORKERS,
     retries: Annotated[
         int, typer.Option("--retries", metavar="N", help="Failures in a row that are forgiven.")
-    ] = DEFAULT_PATIENCE.retries,
+    ] = DEFAULT_RETRIES,
     verify: Annotated[
         bool,
         typer.Option(
@@ -80,6 +79,8 @@ def pull(
         raise typer.BadParameter("a dataset or an address is needed; `--list` shows the datasets")
     if to is None:
         raise typer.BadParameter("`--to DIR` says where the files go")
+    from tokenmill.pull.run import prepare_pull
+
     run = prepare_pull(
         what,
         to,

@@ -1,4 +1,4 @@
-"""`pull`: names or addresses in, a folder of checked files out.
+"""A pull: names or addresses in, a folder of checked files out.
 
 Everything is planned before the first byte: which objects, which paths, which sizes. Files arrive
 under their final names whole or not at all, so that `train` and `encode` may read the folder at any
@@ -16,6 +16,7 @@ from typing import Any
 
 from tokenmill.errors import ConfigError
 from tokenmill.progress import Meter, ProgressChoice
+from tokenmill.pull.call import DEFAULT_RETRIES, DEFAULT_SEED, DEFAULT_WORKERS
 from tokenmill.pull.catalogue import NamedDataset, find_dataset
 from tokenmill.pull.fetching import Arrived, Fetching
 from tokenmill.pull.items import Item, Items, address_items, dataset_items
@@ -26,10 +27,8 @@ from tokenmill.pull.rows.shape import Choice
 from tokenmill.sources.choices import require_one_of, require_whole_number
 from tokenmill.storage.address import parse_address
 from tokenmill.storage.files import file_state, local_path, sha256_of
-from tokenmill.storage.retries import DEFAULT_PATIENCE, Patience
+from tokenmill.storage.retries import Patience
 
-DEFAULT_WORKERS = 4
-DEFAULT_SEED = 42
 MAX_WORKERS = 64
 ADDRESSES = "addresses"
 
@@ -61,41 +60,6 @@ class PullReport:
     already_done: bool = False
 
 
-def pull(
-    what: str | Sequence[str],
-    to: str | os.PathLike[str],
-    *,
-    config: str | None = None,
-    shards: str | None = None,
-    base_url: str | None = None,
-    sha256: str | None = None,
-    seed: int = DEFAULT_SEED,
-    workers: int = DEFAULT_WORKERS,
-    retries: int = DEFAULT_PATIENCE.retries,
-    verify: bool = False,
-    progress: ProgressChoice = None,
-) -> PullReport:
-    """Fetch a dataset of the catalogue, or what addresses name, into the folder `to`.
-
-    `what` is a name such as `tinystories`, an address, a text file with one address on each line, or
-    several of the latter two. Files of a named dataset lie in folders called after their splits.
-    What is there already is checked and not fetched again; `verify` reads it all to be sure.
-    """
-    return prepare_pull(
-        what,
-        to,
-        config=config,
-        shards=shards,
-        base_url=base_url,
-        sha256=sha256,
-        seed=seed,
-        workers=workers,
-        retries=retries,
-        verify=verify,
-        progress=progress,
-    ).run()
-
-
 def prepare_pull(
     what: str | Sequence[str],
     to: str | os.PathLike[str],
@@ -106,7 +70,7 @@ def prepare_pull(
     sha256: str | None = None,
     seed: int = DEFAULT_SEED,
     workers: int = DEFAULT_WORKERS,
-    retries: int = DEFAULT_PATIENCE.retries,
+    retries: int = DEFAULT_RETRIES,
     verify: bool = False,
     progress: ProgressChoice = None,
     patience: Patience | None = None,

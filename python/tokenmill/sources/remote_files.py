@@ -8,7 +8,7 @@ server has no ranges.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from tokenmill.errors import ConfigError, SourceError
 from tokenmill.sources.compression import decompressed
@@ -18,10 +18,10 @@ from tokenmill.sources.shards import choose_shards
 from tokenmill.sources.source import OpenedSource, Part
 from tokenmill.sources.text_files import documents_in
 from tokenmill.storage.address import Address
-from tokenmill.storage.listing import find_objects, what_is_there
 from tokenmill.storage.remote import RemoteState, store_of
-from tokenmill.storage.remote_stream import RemoteStream
-from tokenmill.storage.retries import with_retries
+
+if TYPE_CHECKING:
+    from tokenmill.storage.remote_stream import RemoteStream
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class RemoteFile:
         """Its bytes as they are stored."""
         return cast("BinaryIO", self._stream())
 
-    def _stream(self) -> RemoteStream:
+    def _stream(self) -> "RemoteStream":
+        from tokenmill.storage.remote_stream import RemoteStream
+
         return RemoteStream(store_of(self.address), self.address, self.state)
 
     def open(self, options: ReadOptions, part: Part | None = None) -> OpenedSource:
@@ -87,7 +89,7 @@ class RemoteFile:
         opened.closers.insert(0, stream.close)
         return opened
 
-    def _open_stream(self, stream: RemoteStream, options: ReadOptions) -> OpenedSource:
+    def _open_stream(self, stream: "RemoteStream", options: ReadOptions) -> OpenedSource:
         kind, compression = self.format
         raw = cast("BinaryIO", stream)
         if compression is None:
@@ -112,6 +114,8 @@ class RemoteFile:
 
     def require_unchanged(self) -> None:
         """SourceError if the object is not the version that was listed any more."""
+        from tokenmill.storage.retries import with_retries
+
         now = with_retries(self.name, lambda: store_of(self.address).stat(self.address))
         if not self.state.is_same_version(now):
             raise SourceError(
@@ -122,6 +126,8 @@ class RemoteFile:
 
 def find_remote(address: Address, options: ReadOptions) -> Iterator[RemoteFile]:
     """The files that `address` names: one, those below a folder, or the matches of a glob."""
+    from tokenmill.storage.listing import find_objects, what_is_there
+
     listing = find_objects(address)
     given = parse_format(options.input_format) if options.input_format else None
     if listing.is_one:

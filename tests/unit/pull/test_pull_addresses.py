@@ -10,8 +10,9 @@ import pytest
 from loopback import Fault, Hub, Server
 
 from tokenmill.errors import ConfigError, SourceError
+from tokenmill.pull.call import pull
 from tokenmill.pull.items import read_list
-from tokenmill.pull.run import PullReport, prepare_pull, pull
+from tokenmill.pull.run import PullReport, prepare_pull
 from tokenmill.storage.retries import Patience
 
 QUICK = Patience(retries=3, first_seconds=0.001, most_seconds=0.01)

@@ -242,7 +242,7 @@ def test_encoding_reads_addresses_and_pulled_folders(
     server: Server, hub: Hub, tmp_path: Path
 ) -> None:
     """The same ids from an address, from a folder on the Hub with splits, and from a pulled folder."""
-    from tokenmill.pull.run import pull
+    from tokenmill.pull.call import pull
 
     tokenizer = tm.train(tm.documents(TEXTS), vocab_size=300)
     (tmp_path / "a.txt").write_bytes(PLAIN)
