@@ -63,7 +63,7 @@ def test_help_lists_every_command_and_is_light() -> None:
 def test_help_says_what_an_input_is_without_its_python_type(command: str) -> None:
     shown = " ".join(run(command, "--help").stdout.split())
     assert "[INPUT]..." in shown
-    assert "INPUT are files, folders, globs, addresses" in shown
+    assert "INPUT are files, folders, globs, addresses (http, https, hf, s3, gs) or `-`" in shown
     assert "list[" not in shown
 
 
