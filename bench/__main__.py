@@ -12,7 +12,7 @@ import typer
 
 from bench.cases import TrainCase, load_cases
 from bench.commands.dataset_run import DatasetRun, dataset_run
-from bench.commands.encode_equality import check_encoders
+from bench.commands.encode_equality import check_encoders, vocabularies
 from bench.commands.encode_run import Run, encode_run
 from bench.commands.equality import EXACT_PEERS, check_equality
 from bench.commands.setting import Setting, as_json, keep, named_patterns
@@ -31,14 +31,7 @@ from bench.results import RESULTS, load_results
 from bench.rounds import Plan
 from bench.stages import transformers_chats
 from bench.tables import Record, entrants_table, numbers_table, title
-from bench.vocabularies import (
-    REAL,
-    Vocabulary,
-    given_rank_files,
-    installed_rank_files,
-    read_vocabulary,
-    train_vocabulary,
-)
+from bench.vocabularies import REAL, given_rank_files, installed_rank_files
 
 CASES = load_cases()
 CORES = available_cores()
@@ -251,31 +244,11 @@ def encode_equality(
     max_bytes = CASES.quick.measured_bytes if quick else None
     with open_corpora(paths) as corpora, TemporaryDirectory(prefix="tokenmill-bench-") as folder:
         for corpus in corpora:
-            for each in _vocabularies(corpus, patterns, files, Path(folder), setting):
+            for each in vocabularies(corpus, patterns, files, Path(folder), setting):
                 for agreement in check_encoders(corpus, each, setting, max_bytes=max_bytes):
                     print(agreement.line, flush=True)
                     if agreement.difference is not None:
                         raise typer.Exit(1)
-
-
-def _vocabularies(
-    corpus: Corpus,
-    patterns: Sequence[str],
-    files: dict[str, Path],
-    folder: Path,
-    setting: Setting,
-) -> Iterator[Vocabulary]:
-    """One trained on the corpus for each pattern, then the real ones."""
-    for pattern in patterns:
-        yield train_vocabulary(
-            corpus,
-            folder / f"{corpus.name}-trained-{pattern}",
-            vocab_size=setting.vocab_size,
-            pattern=pattern,
-            special_tokens=CASES.encode.special_tokens,
-        )
-    for name, file in files.items():
-        yield read_vocabulary(name, file, folder / f"{corpus.name}-real-{name}")
 
 
 @app.command()
@@ -294,6 +267,9 @@ def dataset(
     text_bytes: Annotated[
         int, typer.Option(min=1, help="each corpus is repeated to this size")
     ] = CASES.dataset.text_bytes,
+    content_bytes: Annotated[
+        int, typer.Option(min=1, help="of the conversations made from each corpus")
+    ] = CASES.dataset_sft.content_bytes,
     stream_gb: Annotated[
         str, typer.Option(help="lengths of the streams for `memory`; one alone is held against 1")
     ] = ",".join(f"{length:g}" for length in CASES.dataset_memory.gigabytes),
@@ -334,7 +310,7 @@ def dataset(
             folder=Path(inside),
             seed=seed,
             text_bytes=little.text_bytes if quick else text_bytes,
-            content_bytes=little.content_bytes if quick else CASES.dataset_sft.content_bytes,
+            content_bytes=little.content_bytes if quick else content_bytes,
             gigabytes=little.gigabytes if quick else gigabytes,
             token_bytes=little.token_bytes if quick else CASES.dataset_open.token_bytes,
             documents=documents,

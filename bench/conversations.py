@@ -7,7 +7,7 @@ paragraph and an answer of a few, in the languages of the corpus.
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.corpora import Corpus
@@ -36,8 +36,6 @@ def write_conversations(
                 break
         file.flush()
         os.fsync(file.fileno())
-    if not written:
-        raise BenchError(f"`{corpus.name}` has no two paragraphs to make a conversation from")
     read_through(path)
     return Corpus(corpus.name, path, written)
 
@@ -45,24 +43,33 @@ def write_conversations(
 def _conversations(
     corpus: Corpus, separator: str, chance: random.Random
 ) -> Iterator[list[Message]]:
-    """From the documents in a seeded order, each once."""
-    documents = list(stream_documents(corpus.path, separator))
-    chance.shuffle(documents)
-    for document in documents:
-        paragraphs = [
-            part for part in document.split("\n\n") if part.strip() and MARKUP not in part
-        ]
-        while len(paragraphs) >= 2:
-            messages = [{"role": "system", "content": SYSTEM}] if chance.random() < 0.25 else []
-            for _ in range(chance.randint(1, MOST_QUESTIONS)):
-                if len(paragraphs) < 2:
-                    break
-                length = chance.randint(1, LONGEST_ANSWER)
-                question, *answer = paragraphs[: 1 + length]
-                del paragraphs[: 1 + length]
-                messages.append({"role": "user", "content": question})
-                messages.append({"role": "assistant", "content": "\n\n".join(answer)})
-            yield messages
+    """Without end: when all documents are used up they are taken in another order and cut in another way."""
+    paragraphs = [
+        [part for part in document.split("\n\n") if part.strip() and MARKUP not in part]
+        for document in stream_documents(corpus.path, separator)
+    ]
+    useful = [each for each in paragraphs if len(each) >= 2]
+    if not useful:
+        raise BenchError(f"`{corpus.name}` has no two paragraphs to make a conversation from")
+    while True:
+        chance.shuffle(useful)
+        for document in useful:
+            yield from _of_document(document, chance)
+
+
+def _of_document(paragraphs: Sequence[str], chance: random.Random) -> Iterator[list[Message]]:
+    left = list(paragraphs)
+    while len(left) >= 2:
+        messages = [{"role": "system", "content": SYSTEM}] if chance.random() < 0.25 else []
+        for _ in range(chance.randint(1, MOST_QUESTIONS)):
+            if len(left) < 2:
+                break
+            length = chance.randint(1, LONGEST_ANSWER)
+            question, *answer = left[: 1 + length]
+            del left[: 1 + length]
+            messages.append({"role": "user", "content": question})
+            messages.append({"role": "assistant", "content": "\n\n".join(answer)})
+        yield messages
 
 
 def read_contents(path: str | Path) -> list[str]:

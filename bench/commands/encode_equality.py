@@ -5,8 +5,9 @@ their files are at hand; and the whole file as one text, whatever the number of 
 and in blocks, so that memory stays bounded by a block.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.commands.setting import Setting
 from bench.corpora import Corpus
@@ -15,7 +16,7 @@ from bench.encoders import tiktoken, tokenizers
 from bench.job import BenchError, Job
 from bench.machine import installed_version
 from bench.peers.peer import Library
-from bench.vocabularies import Vocabulary
+from bench.vocabularies import Vocabulary, read_vocabulary, train_vocabulary
 
 BLOCK_BYTES = 4_000_000
 CONTEXT_IDS = 6
@@ -40,6 +41,26 @@ class Agreement:
         documents = f"{self.documents:,} document{'' if self.documents == 1 else 's'}"
         counted = f"{documents}, {self.num_bytes:,} bytes, {self.tokens:,} tokens"
         return f"{self.what}: {counted}, {verdict}"
+
+
+def vocabularies(
+    corpus: Corpus,
+    patterns: Sequence[str],
+    files: Mapping[str, Path],
+    folder: Path,
+    setting: Setting,
+) -> Iterator[Vocabulary]:
+    """One trained on the corpus for each pattern, then the real ones."""
+    for pattern in patterns:
+        yield train_vocabulary(
+            corpus,
+            folder / f"{corpus.name}-trained-{pattern}",
+            vocab_size=setting.vocab_size,
+            pattern=pattern,
+            special_tokens=setting.cases.encode.special_tokens,
+        )
+    for name, file in files.items():
+        yield read_vocabulary(name, file, folder / f"{corpus.name}-real-{name}")
 
 
 def check_encoders(

@@ -1,7 +1,5 @@
 """tokenmill from JSON lines of conversations to a dataset of ids and masks on disk: encode_dataset.py with a mode."""
 
-import dataclasses
-import importlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -16,15 +14,9 @@ PROGRAM = __name__
 MODE = "sft"
 
 
-def can_encode_chats() -> bool:
-    """Whether this tokenmill has modes. The case measures itself from the day `EncodeSettings` has a field `mode`."""
-    from tokenmill.dataset.settings import EncodeSettings
-
-    return "mode" in {field.name for field in dataclasses.fields(EncodeSettings)}
-
-
 def load(job: Job) -> tuple[Any, Any]:
-    importlib.import_module("tokenmill.chat")
+    import tokenmill.chat  # noqa: F401
+
     return encode_dataset.load(job)
 
 

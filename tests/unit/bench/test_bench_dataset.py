@@ -12,21 +12,18 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from bench.cases import load_cases
-from bench.commands import dataset_chats
-from bench.commands.dataset import Case, require_same
-from bench.commands.setting import Setting
+from bench.commands.dataset import require_same
 from bench.conversations import MARKUP, read_contents, write_conversations
 from bench.corpora import Corpus
 from bench.documents import cut_in_parts, stream_documents, write_documents
 from bench.job import BenchError, Job
 from bench.machine import REPOSITORY, file_system_of
 from bench.repeated import repeat_corpus
-from bench.rounds import Entrant, Plan, Track, run_once
+from bench.rounds import Entrant, Track, run_once
 from bench.stages import encode_dataset, encode_memory, open_dataset, transformers_chats
 from bench.stages.chat_answer import NO_MASK, chats_answer
 from bench.stages.parquet_shards import write_shards
 from bench.stages.sparse_dataset import read_chosen, write_chosen, write_sparse
-from bench.tables import numbers_table
 from bench.vocabularies import Vocabulary, train_vocabulary
 
 CASES = load_cases()
@@ -67,7 +64,8 @@ def vocabulary(folder: Path, *special_tokens: str) -> Vocabulary:
 
 
 def test_text_parquet_and_conversations_are_stored_as_printed(tmp_path: Path) -> None:
-    options = ["--text-bytes", "100000", "--vocab-size", "300", "--runs", "1", "--json"]
+    sizes = ["--text-bytes", "100000", "--content-bytes", "50000"]
+    options = [*sizes, "--vocab-size", "300", "--runs", "1", "--json"]
     cases = ["--cases", "text,parquet,sft", "--peers", "tiktoken"]
     places = ["--folder", str(tmp_path), "--results", str(tmp_path / "results")]
     done = bench(str(many_documents(tmp_path)), *options, *cases, *places)
@@ -85,7 +83,8 @@ def test_text_parquet_and_conversations_are_stored_as_printed(tmp_path: Path) ->
     assert parquet["entrants"][2]["answer"] == f"same, {text['corpus']['bytes']:,} bytes"
     assert parquet["shards"] == 1
     assert [number["wanted"] for number in parquet["numbers"]] == ["≥ 0.7×"]
-    assert sft["numbers"][0]["wanted"] == "≥ 0.5×"
+    assert [number["wanted"] for number in sft["numbers"]] == ["≥ 0.5×"]
+    assert sft["entrants"][0]["answer"].startswith("same, ")
     assert str(tmp_path) not in done.stdout
     (stored,) = (tmp_path / "results").glob("*.json")
     kept = json.loads(stored.read_text(encoding="utf-8"))["records"]
@@ -178,13 +177,14 @@ def test_conversations_take_turns_and_hold_no_markup(tmp_path: Path) -> None:
     write_documents(path, [*texts, "a <|user|> b\n\nc\n\n<|end|>"], SEPARATOR)
     made = [
         write_conversations(
-            Corpus("text", path, 0), out, separator=SEPARATOR, num_bytes=10**9, seed=seed
+            Corpus("text", path, 0), out, separator=SEPARATOR, num_bytes=3000, seed=seed
         )
         for out, seed in ((tmp_path / "a", 1), (tmp_path / "b", 1), (tmp_path / "c", 2))
     ]
     assert made[0].path.read_bytes() == made[1].path.read_bytes() != made[2].path.read_bytes()
     contents = read_contents(made[0].path)
-    assert sum(len(content.encode()) for content in contents) == made[0].num_bytes
+    # More than one round of them.
+    assert sum(len(content.encode()) for content in contents) == made[0].num_bytes >= 3000
     assert not any(MARKUP in content for content in contents)
     for line in made[0].path.read_text(encoding="utf-8").splitlines():
         roles = [message["role"] for message in json.loads(line)["messages"]]
@@ -286,26 +286,12 @@ def test_every_form_of_transformers_gives_the_ids_of_the_template(tmp_path: Path
         vocab_size=vocab.size,
         tokenizer=str(vocab.folder),
     )
-    for form in transformers_chats.FORMS:
+    for form in (*transformers_chats.TIMED_FORMS, transformers_chats.MASK):
         entrant = Entrant("transformers", replace(job, form=form))
         outcome, answer = run_once(entrant, 60, with_answer=True)
         assert answer[:2] == right[:2], form
         assert answer[2:] == (right[2:] if form == transformers_chats.MASK else [(NO_MASK,)])
         assert outcome.peak_bytes > 10_000_000
-
-
-def test_without_modes_the_conversations_say_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dataset_chats.encode_chats, "can_encode_chats", lambda: False)
-    said: list[str] = []
-    setting = Setting(CASES, Plan(1, 1, 60, said.append), 300, 2, tmp_path)
-    case = dataset_chats.chat_case(
-        Case(corpus(tmp_path), vocabulary(tmp_path), tmp_path), corpus(tmp_path)
-    )
-    record = dataset_chats.sft_record(case, setting)
-    assert said == [f"dataset-sft: {dataset_chats.NO_MODES}"]
-    assert numbers_table([record]).count("not measured") == 2
 
 
 def test_the_kind_of_a_file_system_is_told() -> None:
