@@ -23,6 +23,11 @@ use crate::source::{Reader, raise};
 /// (tokens, documents, text bytes, trained tokens)
 type Size = (u64, u64, u64, u64);
 
+/// Special tokens that were encoded as text, and how often.
+type Lookalikes = BTreeMap<String, u64>;
+/// Rows that became no document, by reason.
+type LeftOut = BTreeMap<&'static str, u64>;
+
 #[pyfunction]
 #[pyo3(signature = (bpe, reader, sources, *, targets, token_header, other_header, shard_tokens, wide, masked, bos, eos,
                     allowed_special, rows, skip_errors, held_out, threads, progress = None))]
@@ -46,7 +51,7 @@ pub fn encode_documents(
     held_out: Option<(f64, u64)>,
     threads: i64,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<(Vec<Vec<Size>>, BTreeMap<String, u64>, BTreeMap<&'static str, u64>, u64)> {
+) -> PyResult<(Vec<Vec<Size>>, Lookalikes, LeftOut, u64)> {
     let core = bpe.core();
     if threads < 1 {
         return Err(Error::config(format!("threads is {threads}, but must be at least 1"))).into_python(py);

@@ -9,7 +9,7 @@ use crate::source::{BlockStats, OnError, SKIPPED_SHOWN};
 
 pub enum Hands<'a> {
     Text(TextHands<'a>),
-    Rows(RowHands<'a>),
+    Rows(Box<RowHands<'a>>),
 }
 
 impl<'a> Hands<'a> {
@@ -21,11 +21,11 @@ impl<'a> Hands<'a> {
                 worker: bpe.worker(),
                 lookalikes: vec![0; bpe.vocab().special_tokens().len()],
             }),
-            Kind::Rows(encoder, on_error) => Hands::Rows(RowHands {
+            Kind::Rows(encoder, on_error) => Hands::Rows(Box::new(RowHands {
                 worker: encoder.worker(),
                 on_error: *on_error,
                 tally: Tally::default(),
-            }),
+            })),
         }
     }
 
