@@ -21,7 +21,7 @@ from tokenmill.pull.items import Item
 from tokenmill.pull.record import Checked, Record
 from tokenmill.storage.download import Download
 from tokenmill.storage.files import FileState, sha256_of
-from tokenmill.storage.part_file import PartFile, part_path
+from tokenmill.storage.part_file import PartFile, part_path, remove_stale_note
 from tokenmill.storage.remote import RemoteState, store_of
 from tokenmill.storage.retries import Patience, with_retries
 
@@ -97,6 +97,7 @@ class Fetching:
         def check_one(item: Item) -> bool:
             arrived = self._if_here(item, self._verify)
             if arrived is not None:
+                remove_stale_note(self._folder / item.path)
                 found[item.path] = arrived
                 self._progress(item.path, arrived.size)
             return True

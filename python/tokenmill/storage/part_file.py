@@ -159,6 +159,13 @@ def note_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.part.json")
 
 
+def remove_stale_note(target: Path) -> None:
+    """A process that was killed just after it gave `target` its name leaves the note behind."""
+    if not part_path(target).exists():
+        with contextlib.suppress(OSError):
+            note_path(target).unlink(missing_ok=True)
+
+
 def _is_still(part: Path, descriptor: int) -> bool:
     try:
         named = os.stat(part, follow_symlinks=False)

@@ -128,6 +128,13 @@ def test_a_lost_record_costs_no_download(server: Server, urls: list[str], tmp_pa
     assert server.bytes_sent == {}
 
 
+def test_a_kill_after_the_last_step_leaves_no_litter(urls: list[str], tmp_path: Path) -> None:
+    run(urls, tmp_path)
+    (tmp_path / ".part-0.txt.part.json").write_text("{}")
+    assert run(urls, tmp_path).already_done
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name[0] == ".") == [".pull"]
+
+
 def test_two_pulls_share_the_work(server: Server, urls: list[str], tmp_path: Path) -> None:
     server.bytes_a_second = 100_000
     reports: list[PullReport] = []
