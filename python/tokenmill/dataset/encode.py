@@ -304,7 +304,7 @@ class EncodeRun:
             shards = self.job.shuffle(work, shards, seed, meter)
         name = self.out.name
         return Ending(
-            self.job, work, name, shards, report, inputs, saving, shuffled=seed is not None
+            self.job, work, name, shards, report, inputs, meter, saving, shuffled=seed is not None
         )
 
     def _append(self, there: Manifest, meter: Meter) -> "tuple[Manifest, EncodeReport | None]":

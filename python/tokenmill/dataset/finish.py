@@ -4,11 +4,11 @@ The dataset is put together in the work folder out of links to the files that gr
 that is killed here finds them as they were, and takes its name by one rename.
 """
 
-import functools
 import os
+import queue
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from tokenmill.dataset.manifest import (
 )
 from tokenmill.dataset.shard_sizes import ShardSize
 from tokenmill.errors import ConfigError
-from tokenmill.progress import quantity
+from tokenmill.progress import Meter, quantity
 from tokenmill.storage.files import (
     clean_errors,
     fsync_tree,
@@ -41,6 +41,9 @@ from tokenmill.storage.files import (
     write_atomically,
 )
 from tokenmill.work.folder import WorkFolder
+
+LOOK_SECONDS = 0.1
+"""How often progress is shown while files are hashed."""
 
 REPORTED = (
     "inputs",
@@ -64,6 +67,7 @@ class Ending:
     shards: Mapping[str, Sequence[ShardSize]]
     report: EncodeReport
     inputs: tuple[InputRecord, ...]
+    meter: Meter
     saved_tokenizer: Future[Path]
     """Where the tokenizer is saved by now, inside the work folder."""
     shuffled: bool = False
@@ -159,10 +163,22 @@ class Ending:
 
     def _manifest(self, folder: Path, *, with_tokenizer: bool = True) -> Manifest:
         placed = [each for split in self.shards for each in self._placed(folder, split)]
+        records = self._hashed(folder, placed)
+        return self._describe(records, folder if with_tokenizer else None)
+
+    def _hashed(self, folder: Path, paths: Sequence[str]) -> dict[str, FileRecord]:
+        """The records of all files, several of which are read at a time."""
+        total = sum((folder / path).stat().st_size for path in paths)
+        blocks: queue.SimpleQueue[int] = queue.SimpleQueue()
+        done = 0
+        self.meter.begin("hashing", "bytes")
         with ThreadPoolExecutor(self.job.threads) as pool:
-            records = pool.map(functools.partial(record_file, folder), placed)
-            by_path = dict(zip(placed, records, strict=True))
-            return self._describe(by_path, folder if with_tokenizer else None)
+            hashing = [pool.submit(record_file, folder, path, read=blocks.put) for path in paths]
+            while wait(hashing, LOOK_SECONDS).not_done:
+                while not blocks.empty():
+                    done += blocks.get()
+                self.meter.update(done, done / total if total else None)
+        return {path: each.result() for path, each in zip(paths, hashing, strict=True)}
 
     def _describe(self, records: Mapping[str, FileRecord], folder: Path | None) -> Manifest:
         """The manifest of files with these `records`; of the tokenizer in `folder`, if there."""

@@ -338,14 +338,17 @@ def _input(place: Place) -> InputRecord:
     )
 
 
-def record_file(folder: Path, path: str) -> FileRecord:
-    """The record of the file at `path` inside `folder`, which is read for its sha256."""
+def record_file(
+    folder: Path, path: str, *, read: Callable[[int], None] = lambda num_bytes: None
+) -> FileRecord:
+    """The record of the file at `path` inside `folder`, which is read for its sha256; `read` hears how
+    far that is."""
     full = folder / path
     try:
         size = full.stat().st_size
     except OSError as error:
         raise unreadable(full, error) from error
-    return FileRecord(path, size, sha256_of(full))
+    return FileRecord(path, size, sha256_of(full, read=read))
 
 
 def record_tokenizer(tokenizer: "Tokenizer", folder: Path | None = None) -> TokenizerRecord:

@@ -88,9 +88,14 @@ def _nearest_neighbour(path: Path) -> str | None:
     return f"did you mean `{path.parent / close[0]}`?" if close else None
 
 
-def sha256_of(path: Path, *, stop: Callable[[], bool] = lambda: False) -> str:
+def sha256_of(
+    path: Path,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    read: Callable[[int], None] = lambda num_bytes: None,
+) -> str:
     """The sha256 of the file's bytes, in hex. `stop` is asked between blocks; InterruptedError when
-    it says yes."""
+    it says yes. `read` hears how many bytes each block had."""
     digest = hashlib.sha256()
     try:
         with open(path, "rb", buffering=0) as file:
@@ -98,6 +103,7 @@ def sha256_of(path: Path, *, stop: Callable[[], bool] = lambda: False) -> str:
                 if stop():
                     raise InterruptedError(f"hashing `{path}` was stopped")
                 digest.update(block)
+                read(len(block))
     except InterruptedError:
         raise
     except OSError as error:
