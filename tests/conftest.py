@@ -3,10 +3,13 @@
 import os
 from collections.abc import Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import loopback
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    import loopback
 
 # The same examples on every machine, so that a failure elsewhere is a failure here.
 settings.register_profile(
@@ -70,6 +73,8 @@ def short_string_length() -> int:
 @pytest.fixture
 def server() -> Generator["loopback.Server"]:
     """A web server on this machine."""
+    import loopback
+
     with loopback.serving() as running:
         yield running
 
@@ -77,6 +82,8 @@ def server() -> Generator["loopback.Server"]:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Generator["loopback.Hub"]:
     """A Hub on this machine, where `HF_ENDPOINT` says it is."""
+    import loopback
+
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with loopback.serving(loopback.Hub) as running:
         assert isinstance(running, loopback.Hub)
