@@ -221,8 +221,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         speed = self.owner.bytes_a_second
         for offset in range(0, len(body), BLOCK):
             block = body[offset : offset + BLOCK]
-            self.wfile.write(block)
+            # Counted before: a client that has all of it may ask at once how much was sent.
             self.owner.sent(path, len(block))
+            self.wfile.write(block)
             if speed is not None:
                 time.sleep(len(block) / speed)
 
