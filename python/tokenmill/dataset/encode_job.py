@@ -93,6 +93,12 @@ class EncodeJob:
             invalid_utf8=self.options.invalid_utf8,
         )
 
+    def manifest_settings(self) -> dict[str, object]:
+        """What a manifest records of the settings, besides what has an entry of its own there. A
+        profile with all it says: a file of the same name may say something else tomorrow."""
+        profile = {} if self.profile is None else {"profile": self.profile.as_json()}
+        return {**self.settings.as_settings(), **profile, "read": self.options.as_settings()}
+
     def identity(self) -> dict[str, object]:
         """All that decides what a unit appends, besides the text."""
         return {

@@ -71,8 +71,7 @@ def other_settings(job: "EncodeJob", manifest: Manifest) -> str | None:
     for name, value in wanted.items():
         if getattr(manifest, name) != value:
             return f"with {name} `{getattr(manifest, name)}`, not `{value}`"
-    settings = {**job.settings.as_settings(), "read": job.options.as_settings()}
-    for name, value in settings.items():
+    for name, value in job.manifest_settings().items():
         if manifest.settings.get(name) != value:
             return f"with {name.replace('_', ' ')} `{manifest.settings.get(name)}`, not `{value}`"
     return None

@@ -192,7 +192,7 @@ class Ending:
             bos=job.bos,
             eos=job.eos,
             profile=None if job.profile is None else job.profile.name,
-            settings={**job.settings.as_settings(), "read": job.options.as_settings()},
+            settings=job.manifest_settings(),
             inputs=self.inputs,
             report=report_as_json(self.report),
         )

@@ -161,3 +161,28 @@ def test_threads_and_units_leave_no_trace(tmp_path: Path, tokenizer: tm.Tokenize
         encode(file, tokenizer, out, mode="sft", val_fraction=0.2, shard_tokens=900, **keywords)
         found.add(json.dumps(digests(out)))
     assert len(found) == 1
+
+
+def test_another_profile_of_the_same_name_is_another_dataset(
+    tmp_path: Path, tokenizer: tm.Tokenizer
+) -> None:
+    file = write_rows(tmp_path / "a.jsonl", [conversation(1)])
+    profile = tmp_path / "mine.toml"
+    text = """special_tokens = ["<u>", "<a>", "</>"]
+[roles.user]
+before = "<u>"
+after = "</>"
+[roles.assistant]
+before = "<a>"
+after = "</>"
+trained = true
+[roles.system]
+before = "<u>"
+after = "</>"
+"""
+    profile.write_text(text)
+    encode(file, tokenizer, tmp_path / "out", mode="sft", profile=profile)
+    encode(file, tokenizer, tmp_path / "out", mode="sft", profile=profile)  # done already
+    profile.write_text("train_end = false\n" + text)
+    with pytest.raises(ConfigError, match="was made with profile"):
+        encode(file, tokenizer, tmp_path / "out", mode="sft", profile=profile)
