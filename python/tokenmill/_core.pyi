@@ -501,6 +501,22 @@ class EncodeStream:
 _ShardSize = tuple[int, int, int, int]
 """(tokens, documents, text bytes, trained tokens) of a shard."""
 
+_ForeignRows = Callable[
+    [list[bytes]],
+    tuple[
+        bytes,
+        bytes,
+        Sequence[tuple[int, int, int]],
+        Sequence[tuple[int, str, str]],
+        int,
+        int,
+        Mapping[str, int],
+    ],
+]
+"""Rows to: ids as uint32, mask as uint8, (row, tokens, text bytes) of each document, (row, reason, more
+words) of each row that is none, how many documents were cut and how many sequences replaced, and special tokens
+that were encoded as text. Called by several threads at once."""
+
 def encode_documents(
     bpe: Bpe,
     reader: Reader,
@@ -515,7 +531,7 @@ def encode_documents(
     bos: int | None,
     eos: int | None,
     allowed_special: _Special,
-    rows: ChatEncoder | None,
+    rows: ChatEncoder | _ForeignRows | None,
     skip_errors: bool,
     held_out: tuple[float, int] | None,
     threads: int,

@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
+use pyo3::types::{PyBytes, PyIterator, PyList};
 use tokenmill_core::Error;
 use tokenmill_core::chat::{self, Reason};
 use tokenmill_core::dataset::{
-    self, HeldOut, Kind, Recipe, ShardFiles, ShardSize, Shards, Shuffle, Tally, Target, TextRecipe,
+    self, ForeignBatch, ForeignDocument, ForeignRows, ForeignSkip, HeldOut, Kind, Recipe, ShardFiles,
+    ShardSize, Shards, Shuffle, Tally, Target, TextRecipe,
 };
 use tokenmill_core::encode::{self, Id};
 use tokenmill_core::source::OnError;
@@ -18,7 +20,10 @@ use crate::bpe::Bpe;
 use crate::chat::ChatEncoder;
 use crate::detached::detached;
 use crate::errors::IntoPython;
-use crate::source::{Reader, raise};
+use crate::source::{Raised, Reader, foreign, raise};
+
+/// The name under which a row that cannot be read is left out.
+const UNREADABLE: &str = "unreadable";
 
 /// (tokens, documents, text bytes, trained tokens)
 type Size = (u64, u64, u64, u64);
@@ -27,6 +32,13 @@ type Size = (u64, u64, u64, u64);
 type Lookalikes = BTreeMap<String, u64>;
 /// Rows that became no document, by reason.
 type LeftOut = BTreeMap<&'static str, u64>;
+
+/// Who encodes rows: the core, or a Python object that is called with many of them.
+#[derive(FromPyObject)]
+pub enum Rows {
+    Encoder(Py<ChatEncoder>),
+    Call(Py<PyAny>),
+}
 
 #[pyfunction]
 #[pyo3(signature = (bpe, reader, sources, *, targets, token_header, other_header, shard_tokens, wide, masked, bos, eos,
@@ -46,7 +58,7 @@ pub fn encode_documents(
     bos: Option<u32>,
     eos: Option<u32>,
     allowed_special: &Bound<'_, PyAny>,
-    rows: Option<Py<ChatEncoder>>,
+    rows: Option<Rows>,
     skip_errors: bool,
     held_out: Option<(f64, u64)>,
     threads: i64,
@@ -68,7 +80,11 @@ pub fn encode_documents(
     let on_error = if skip_errors { OnError::Skip } else { OnError::Fail };
     let text = TextRecipe { rules: bpe.allowing(allowed_special)?, bos, eos };
     let what = match rows {
-        Some(rows) => What::Rows(rows.get().core.clone(), on_error),
+        Some(Rows::Encoder(encoder)) => What::Rows(encoder.get().core.clone(), on_error),
+        Some(Rows::Call(call)) => {
+            let specials = core.vocab().special_tokens().iter().map(|(text, _)| text.clone()).collect();
+            What::Foreign(Call { call, specials, raised: reader.raised.clone() }, on_error)
+        }
         None => What::Text(text),
     };
     let targets = targets.into_iter().map(|(prefix, number, size)| {
@@ -164,6 +180,64 @@ fn sizes_of<I: Id>(files: &ShardFiles<I>) -> Vec<Size> {
 enum What {
     Text(TextRecipe),
     Rows(Arc<chat::ChatEncoder>, OnError),
+    Foreign(Call, OnError),
+}
+
+/// A Python object that encodes rows.
+struct Call {
+    call: Py<PyAny>,
+    /// Special tokens in the vocab's order.
+    specials: Vec<String>,
+    raised: Raised,
+}
+
+/// What it gives: ids (uint32) and mask as bytes, (row, tokens, text bytes) of each document, (row, reason, more words)
+/// of each row that is none, how many documents were cut, how many sequences were not UTF-8 and replaced, special tokens
+/// that were encoded as text.
+type Called<'py> = (
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Vec<(usize, usize, u64)>,
+    Vec<(usize, String, String)>,
+    u64,
+    u64,
+    BTreeMap<String, u64>,
+);
+
+impl ForeignRows for Call {
+    fn encode(&self, rows: &[&[u8]]) -> tokenmill_core::Result<ForeignBatch> {
+        Python::attach(|py| {
+            let rows = PyList::new(py, rows.iter().map(|row| PyBytes::new(py, row)))?;
+            self.batch(self.call.bind(py).call1((rows,))?.extract()?)
+        })
+        .map_err(|error| foreign(&self.raised, error))
+    }
+}
+
+impl Call {
+    fn batch(&self, called: Called<'_>) -> PyResult<ForeignBatch> {
+        let (ids, mask, documents, skipped, truncated, replaced_sequences, lookalikes) = called;
+        let skip = |(row, reason, detail): (usize, String, String)| match Reason::named(&reason) {
+            None if reason != UNREADABLE => {
+                Err(PyValueError::new_err(format!("no reason is called {reason}")))
+            }
+            reason => Ok(ForeignSkip { row, reason, detail }),
+        };
+        let document = |(row, tokens, text_bytes)| ForeignDocument { row, tokens, text_bytes };
+        Ok(ForeignBatch {
+            ids: numbers(ids.as_bytes()),
+            mask: mask.as_bytes().to_vec(),
+            documents: documents.into_iter().map(document).collect(),
+            skipped: skipped.into_iter().map(skip).collect::<PyResult<_>>()?,
+            truncated,
+            replaced_sequences,
+            lookalikes: self.specials.iter().map(|text| lookalikes.get(text).copied().unwrap_or(0)).collect(),
+        })
+    }
+}
+
+fn numbers(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
 }
 
 struct Run<'a> {
@@ -190,6 +264,7 @@ impl Run<'_> {
             let kind = match what {
                 What::Text(recipe) => Kind::Text(recipe),
                 What::Rows(ref encoder, on_error) => Kind::Rows(encoder, on_error),
+                What::Foreign(ref call, on_error) => Kind::Foreign(call, on_error),
             };
             let recipe = Recipe { kind, held_out };
             // The error travels beside the result, since only the calling thread knows what Python raised.

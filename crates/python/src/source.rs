@@ -19,7 +19,7 @@ use crate::errors::IntoPython;
 /// An exception that a Python object raised inside a worker, until the calling thread raises it again.
 pub type Raised = Arc<Mutex<Option<PyErr>>>;
 
-fn foreign(raised: &Raised, error: PyErr) -> Error {
+pub fn foreign(raised: &Raised, error: PyErr) -> Error {
     let message = error.to_string();
     raised.lock().expect("no thread panics holding it").get_or_insert(error);
     Error::Foreign { message }

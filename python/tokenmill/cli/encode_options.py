@@ -43,6 +43,15 @@ Profile = Annotated[
         ),
     ),
 ]
+ChatTemplate = Annotated[
+    str | None,
+    typer.Option(
+        "--chat-template",
+        metavar="FILE|tokenizer",
+        help="Render by a Jinja template of others, run in a sandbox, and not by a profile; it must "
+        "have `{% generation %}`.",
+    ),
+]
 Shape = Annotated[
     str | None,
     typer.Option(
@@ -157,6 +166,7 @@ def settings_keywords(
     layout: str | None,
     mode: str | None,
     profile: str | None,
+    chat_template: str | None,
     shape: str | None,
     max_tokens: int | None,
     too_long: str | None,
@@ -177,6 +187,8 @@ def settings_keywords(
         given["mode"] = mode
     if profile is not None:
         given["profile"] = profile
+    if chat_template is not None:
+        given["chat_template"] = chat_template
     if shape is not None:
         given["shape"] = shape
     if max_tokens is not None:

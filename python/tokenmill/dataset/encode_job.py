@@ -7,13 +7,16 @@ are encoded in order, each by all threads; while one is encoded the one before i
 
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict
 
 from tokenmill import _core
 from tokenmill.chat.encoder import RowOptions, core_encoder
+from tokenmill.chat.foreign_template import find_template
 from tokenmill.chat.prepare import prepare_tokenizer
 from tokenmill.chat.profile_file import find_profile
+from tokenmill.chat.template_rows import TemplateEncoder
 from tokenmill.dataset.arrays import NPY_HEADER_BYTES
 from tokenmill.dataset.committer import Committer
 from tokenmill.dataset.encode_progress import (
@@ -65,12 +68,15 @@ class EncodeJob:
     block_bytes: int = BLOCK_BYTES
 
     def __post_init__(self) -> None:
-        self.rows = None
         self.profile = None
-        if self.settings.has_rows:
+        self.template = None
+        if self.settings.chat_template is not None:
+            self.template = find_template(self.settings.chat_template, self.tokenizer)
+            self.tokenizer = self.tokenizer.with_chat_template(self.template)
+        elif self.settings.has_rows:
             self.profile = find_profile(self.settings.profile)
             self.tokenizer = prepare_tokenizer(self.tokenizer, self.profile)
-            self.rows = core_encoder(self.tokenizer, self.profile, self._row_options())
+        self._options_of_rows = self._row_options() if self.settings.has_rows else None
         self.dtype = self.settings.format.dtype_for(self.tokenizer.vocab_size, self.settings.dtype)
         self.ends = self.settings.ends_in(self.tokenizer)
 
@@ -96,14 +102,19 @@ class EncodeJob:
     def manifest_settings(self) -> dict[str, object]:
         """What a manifest records of the settings, besides what has an entry of its own there. A
         profile with all it says: a file of the same name may say something else tomorrow."""
-        profile = {} if self.profile is None else {"profile": self.profile.as_json()}
-        return {**self.settings.as_settings(), **profile, "read": self.options.as_settings()}
+        rendering: dict[str, object] = {}
+        if self.profile is not None:
+            rendering = {"profile": self.profile.as_json()}
+        elif self.template is not None:
+            rendering = {"chat_template": self.template}
+        return {**self.settings.as_settings(), **rendering, "read": self.options.as_settings()}
 
     def identity(self) -> dict[str, object]:
         """All that decides what a unit appends, besides the text."""
         return {
             "mode": self.settings.mode,
             "profile": None if self.profile is None else repr(self.profile),
+            "chat_template": self.template,
             "layout": self.settings.layout,
             "dtype": self.dtype,
             "tokenizer": self.tokenizer.sha256,
@@ -145,7 +156,7 @@ class EncodeJob:
         work.begin(self._plan(units), progress.files_to_keep(units[:done]))
         if done:
             log.info("going on after %d of %d units", done, len(units))
-        with Committer(work) as committer:
+        with Committer(work) as committer, self._rows() as rows:
             for number, unit in enumerate(units[done:], start=done):
                 if number == done:
                     progress.begin(meter, done)
@@ -154,7 +165,7 @@ class EncodeJob:
                     continue
                 # Told before it is encoded: whoever hashes inputs does so at the same time.
                 inputs_read(progress.report.read.inputs + unit.inputs_begun)
-                note = self._encode(unit, progress, meter, work)
+                note = self._encode(unit, progress, meter, work, rows)
                 progress.add(unit, note)
                 committer.commit(unit.unit, progress.files_of(note), note)
         return progress.growth, progress.report
@@ -195,18 +206,35 @@ class EncodeJob:
             "other_header": NPY_HEADER_BYTES,
             "shard_tokens": self.settings.tokens_per_shard,
             "wide": self.dtype != "uint16",
-            "masked": self.rows is not None,
+            "masked": self.settings.has_rows,
         }
 
     def _plan(self, units: Sequence[SplitUnit]) -> bytes:
         return plan_as_json("encode", [each.unit for each in units], self.identity())
 
+    @contextmanager
+    def _rows(self) -> Generator[_core.ChatEncoder | TemplateEncoder | None]:
+        """Who encodes rows, if documents are rows."""
+        options = self._options_of_rows
+        if self.template is not None and options is not None:
+            with TemplateEncoder(self.tokenizer, self.template, options, self.threads) as rows:
+                yield rows
+        elif self.profile is not None:
+            yield core_encoder(self.tokenizer, self.profile, options)
+        else:
+            yield None
+
     def _encode(
-        self, unit: SplitUnit, progress: EncodeProgress, meter: Meter, work: WorkFolder
+        self,
+        unit: SplitUnit,
+        progress: EncodeProgress,
+        meter: Meter,
+        work: WorkFolder,
+        rows: _core.ChatEncoder | TemplateEncoder | None,
     ) -> dict[str, Any]:
         before = progress.read_before(unit.split)
         options = self.options
-        if self.rows is not None:
+        if rows is not None:
             # What is wrong inside of a row is for whoever reads the row to judge.
             options = replace(options, invalid_utf8="keep")
         reader = new_reader(options, before.chars, before.bytes, self.block_bytes)
@@ -228,7 +256,7 @@ class EncodeJob:
                 bos=self.ends.bos,
                 eos=self.ends.eos,
                 allowed_special=self.settings.allow_special,
-                rows=self.rows,
+                rows=rows,
                 skip_errors=self.options.on_error == "skip",
                 held_out=self._held_out if len(targets) > 1 else None,
                 threads=self.threads,

@@ -77,7 +77,7 @@ class Ending:
 
     @property
     def _masked(self) -> bool:
-        return self.job.rows is not None
+        return self.job.settings.has_rows
 
     def finish_folder(self, out: Path) -> Manifest:
         """Make the dataset folder `out`."""

@@ -25,6 +25,7 @@ class EncodeKeywords(TypedDict, total=False):
     layout: str
     mode: str
     profile: str | os.PathLike[str]
+    chat_template: str | os.PathLike[str] | None
     shape: str | None
     max_tokens: int | None
     too_long: str
@@ -56,6 +57,9 @@ class EncodeSettings:
     chosen and a rejected one, which become two documents."""
     profile: str | os.PathLike[str] = "chat"
     """How conversations are rendered, by name or as a TOML file; for `sft` and `preference`."""
+    chat_template: str | os.PathLike[str] | None = None
+    """A chat template of others in place of a profile: a Jinja file, or `tokenizer` for the one on
+    board. It runs in a sandbox."""
     shape: str | None = None
     """How rows hold a conversation; `None` finds out by the keys of each."""
     max_tokens: int | None = None
@@ -99,6 +103,12 @@ class EncodeSettings:
     def _require_mode(self) -> None:
         """ConfigError for a choice that the mode does not have."""
         ours = {"max_tokens": None, "shape": None, "too_long": "drop", "profile": "chat"}
+        ours["chat_template"] = None
+        if self.chat_template is not None and self.profile != EncodeSettings.profile:
+            raise ConfigError(
+                "`--profile` and `--chat-template` both say how conversations are rendered",
+                "pass one of them",
+            )
         texts = {"bos": None, "allow_special": (), "eos": EncodeSettings.eos}
         for name, default in (ours if self.mode == "pretrain" else texts).items():
             given = getattr(self, name)

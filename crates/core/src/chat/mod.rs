@@ -95,10 +95,12 @@ pub enum Reason {
     UnknownRole,
     ContentPart,
     SystemNotFirst,
+    /// A template of somebody else refused it, or changed what was said.
+    Template,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 12] = [
         Reason::NoAssistantTurn,
         Reason::EmptyCompletion,
         Reason::NoTrainedTokens,
@@ -110,6 +112,7 @@ impl Reason {
         Reason::UnknownRole,
         Reason::ContentPart,
         Reason::SystemNotFirst,
+        Reason::Template,
     ];
 
     /// As it stands in reports.
@@ -126,7 +129,13 @@ impl Reason {
             Reason::UnknownRole => "unknown_role",
             Reason::ContentPart => "content_part",
             Reason::SystemNotFirst => "system_not_first",
+            Reason::Template => "template",
         }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Reason> {
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 }
 
@@ -193,9 +202,9 @@ pub struct RowWorker<'a> {
 }
 
 impl RowWorker<'_> {
-    /// Parts of texts that were not UTF-8 and became U+FFFD, so far.
-    pub fn replaced_sequences(&self) -> u64 {
-        self.row.replaced_sequences
+    /// Parts of texts that were not UTF-8 and became U+FFFD, since this was asked last.
+    pub fn take_replaced_sequences(&mut self) -> u64 {
+        std::mem::take(&mut self.row.replaced_sequences)
     }
 
     /// Append the ids of `row`, a JSON object, and as many mask bytes, 1 for a token that is trained on. Nothing is

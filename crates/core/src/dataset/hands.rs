@@ -1,7 +1,8 @@
 //! What one thread encodes documents with: text by the rules of a recipe, or rows by a chat template.
 
+use super::foreign_rows::ForeignHands;
 use super::{Encoded, Kind, Recipe, Tally, TextRecipe};
-use crate::chat::{Document, Outcome, Reason, RowWorker};
+use crate::chat::{Document, Outcome, RowWorker};
 use crate::count::Watch;
 use crate::encode::{Bpe, Id, Worker};
 use crate::error::{Error, Result};
@@ -10,6 +11,7 @@ use crate::source::{BlockStats, OnError, SKIPPED_SHOWN};
 pub enum Hands<'a> {
     Text(TextHands<'a>),
     Rows(Box<RowHands<'a>>),
+    Foreign(ForeignHands<'a>),
 }
 
 impl<'a> Hands<'a> {
@@ -26,6 +28,12 @@ impl<'a> Hands<'a> {
                 on_error: *on_error,
                 tally: Tally::default(),
             })),
+            Kind::Foreign(rows, on_error) => Hands::Foreign(ForeignHands {
+                rows: *rows,
+                on_error: *on_error,
+                vocab_size: bpe.vocab().size(),
+                tally: Tally::default(),
+            }),
         }
     }
 
@@ -33,6 +41,7 @@ impl<'a> Hands<'a> {
         match self {
             Hands::Text(hands) => Tally { lookalikes: hands.lookalikes, ..Tally::default() },
             Hands::Rows(hands) => Tally { lookalikes: hands.worker.lookalikes, ..hands.tally },
+            Hands::Foreign(hands) => hands.tally,
         }
     }
 }
@@ -90,7 +99,9 @@ impl RowHands<'_> {
         stats: &mut BlockStats,
         watch: &Watch,
     ) -> Result<()> {
-        match self.worker.encode_row(row, &mut part.ids, &mut part.mask, watch) {
+        let outcome = self.worker.encode_row(row, &mut part.ids, &mut part.mask, watch);
+        stats.replaced_sequences += self.worker.take_replaced_sequences();
+        match outcome {
             Ok(Outcome::Encoded(first, second)) => {
                 let end = part.ids.len() - second.map_or(0, |second| second.tokens);
                 self.keep(first, end, part);
@@ -100,8 +111,7 @@ impl RowHands<'_> {
                 Ok(())
             }
             Ok(Outcome::Skipped(reason, more)) => {
-                let kind = Reason::ALL.iter().position(|&each| each == reason);
-                self.tally.left_out[kind.expect("all of them are there")] += 1;
+                self.tally.leave_out(reason);
                 show(stats, place, || about(&format!("is left out ({}): {more}", reason.name())));
                 Ok(())
             }

@@ -4,6 +4,7 @@
 //! written when all before it are, so the files are the same on any number of threads. [`shard_files`] are the files:
 //! raw little-endian numbers behind room for a header, which whoever knows the format writes at the end.
 
+mod foreign_rows;
 mod hands;
 mod in_order;
 mod shard_files;
@@ -23,6 +24,7 @@ use crate::source::{BlockStats, OnError, Prepared, Reader};
 use hands::Hands;
 use in_order::InOrder;
 
+pub use foreign_rows::{ForeignBatch, ForeignDocument, ForeignRows, ForeignSkip};
 pub use shard_files::{ShardFiles, ShardSize, Target};
 pub use shard_reader::{Shards, join};
 pub use shuffle::Shuffle;
@@ -38,6 +40,7 @@ pub enum Kind<'a> {
     Text(TextRecipe),
     /// Each is a JSON row; one that cannot be read is an error, or skipped and counted.
     Rows(&'a ChatEncoder, OnError),
+    Foreign(&'a dyn ForeignRows, OnError),
 }
 
 pub struct TextRecipe {
@@ -79,6 +82,11 @@ pub struct Tally {
 }
 
 impl Tally {
+    fn leave_out(&mut self, reason: Reason) {
+        let kind = Reason::ALL.iter().position(|&each| each == reason);
+        self.left_out[kind.expect("all of them are there")] += 1;
+    }
+
     fn add(&mut self, other: &Tally) {
         self.lookalikes.resize(self.lookalikes.len().max(other.lookalikes.len()), 0);
         for (sum, found) in self.lookalikes.iter_mut().zip(&other.lookalikes) {
@@ -219,6 +227,9 @@ impl<I: Id> Job<'_, I> {
         parts: &mut [Encoded<I>],
         stats: &mut BlockStats,
     ) -> Result<()> {
+        if let Hands::Foreign(hands) = hands {
+            return hands.encode(block, number, self.recipe.held_out, parts, stats);
+        }
         for (index, (text, starts, ends)) in block.documents().enumerate() {
             let held_out = self.recipe.held_out.is_some_and(|held_out| held_out.takes(text));
             let part = &mut parts[usize::from(held_out)];
@@ -228,6 +239,7 @@ impl<I: Id> Job<'_, I> {
                     let about = |reason: &str| block.about(index, reason);
                     hands.encode(text, about, (number, index as u64), part, stats, self.watch)?;
                 }
+                Hands::Foreign(_) => unreachable!("a block at a time, above"),
             }
         }
         Ok(())
