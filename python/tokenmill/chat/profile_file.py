@@ -42,14 +42,16 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"`{file}` is not TOML: {error}") from None
     try:
-        return _profile(document, file.stem)
+        return profile_from_values(document, file.stem)
     except ConfigError as error:
         raise ConfigError(f"`{file}`: {error.message}", error.hint) from None
 
 
-def _profile(document: dict[str, Any], stem: str) -> Profile:
+def profile_from_values(document: Mapping[str, Any], name: str) -> Profile:
+    """The profile that `document` defines: the table of a TOML file, or what a manifest has of
+    `Profile.as_json`. It is called `name` if it does not say. ConfigError naming what is wrong."""
     _require_known(document, _KEYS, "key")
-    values: dict[str, Any] = {"name": stem, "special_tokens": (), **document}
+    values: dict[str, Any] = {"name": name, "special_tokens": (), **document}
     for key in _STRINGS:
         if key in values:
             _require(values[key], str, f"`{key}`", "a string")
