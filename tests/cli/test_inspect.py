@@ -125,6 +125,47 @@ def test_text_that_is_elsewhere(tmp_path: Path, path: Path, server: loopback.Ser
     assert (document["decoded_equals_raw"], document["raw_index"]) == (True, 1)
 
 
+@pytest.fixture
+def rows(tmp_path: Path) -> list[object]:
+    """What names some rows on the command line: the second is left out."""
+    TOKENIZER.save(tmp_path / "tok")
+    turns = [{"role": "user", "content": "the cat?"}, {"role": "assistant", "content": "the mat"}]
+    lines = [{"messages": turns}, {"messages": turns[:1]}, {"prompt": "q", "completion": "x"}]
+    source = tmp_path / "rows.jsonl"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return [source, "--tokenizer", tmp_path / "tok", "--mode", "sft"]
+
+
+def test_rows_of_conversations(rows: list[object]) -> None:
+    (document,) = as_json(*rows, "--index", 0)["documents"]  # pyright: ignore
+    assert document["text"] == "<|user|>the cat?<|end|><|assistant|>the mat<|end|>"
+    assert document["decoded_equals_raw"] is True
+    assert document["row"]["turns"][1] == {"role": "assistant", "content": "the mat"}
+    assert [token["trained"] for token in document["tokens"]].count(True) == 3
+    (document,) = as_json(*rows, "--index", 1)["documents"]  # pyright: ignore
+    assert document["row"]["left_out"]["reason"] == "no_assistant_turn"
+    done = run(*rows, "--profile", "nanochat", "--search", "the mat")
+    assert "<|bos|>|<|user_start|>|the|" in done.stdout
+    done = run(*rows, stdin="1\n/the cat\n/the cat\n9\n")
+    assert done.stdout.count("left out: no_assistant_turn · ") == 2
+    assert "there is no row 9: numbers go from 0 to 2" in done.stderr
+
+
+def test_flags_that_rows_do_not_have(rows: list[object]) -> None:
+    done = run(*rows[:3], "--profile", "chat", "--max-tokens", 5)
+    assert done.exit_code == 1
+    assert "`--max-tokens` has a meaning only with `--mode sft`" in done.stderr
+    done = run(*rows, "--shape", "messages", "--index", 2)
+    assert "left out: unreadable" in done.stdout
+
+
+def test_a_dataset_of_rows_beside_them(tmp_path: Path, rows: list[object]) -> None:
+    encode = ["encode", *(str(each) for each in rows), "--out", str(tmp_path / "chats")]
+    assert CliRunner().invoke(app, encode).exit_code == 0
+    (document,) = as_json(tmp_path / "chats", "--source", rows[0], "--index", 1)["documents"]  # pyright: ignore
+    assert (document["raw_index"], document["row"]["stored"]["equal"]) == (2, True)
+
+
 def viewer_of(path: Path, answers: list[str | None]) -> Viewer:
     viewer = Viewer(open_inspection(path), lambda prompt: answers.pop(0))
     viewer.lines(Console(width=80))
@@ -237,8 +278,24 @@ def read_until(descriptor: int, wanted: str, seconds: float = 20) -> str:
     return seen.decode("utf-8", "replace")
 
 
-def test_a_real_terminal(path: Path) -> None:
+def test_a_real_terminal(path: Path, rows: list[object]) -> None:
     """The screen comes up, keys work, a number is asked for, and the terminal is left as it was."""
+    with_terminal(
+        [path],
+        [
+            ("\x1b[C", "document 1 of 6"),
+            ("g4\r", "document 4 of 6"),
+            ("gxy\r", "is no whole number"),
+        ],
+    )
+    with_terminal(
+        rows,
+        [("\x1b[C", "left out: no_assistant_turn"), ("ttt", "row 1"), ("\x1b[C", "2 trained on")],
+    )
+
+
+def with_terminal(arguments: list[object], steps: list[tuple[str, str]]) -> None:
+    """`tokenmill inspect` on a screen: keys, and what is there after them."""
     import fcntl
     import struct
     import termios
@@ -247,7 +304,7 @@ def test_a_real_terminal(path: Path) -> None:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
     before = termios.tcgetattr(theirs)
     child = subprocess.Popen(
-        [sys.executable, "-m", "tokenmill", "inspect", str(path)],
+        [sys.executable, "-m", "tokenmill", "inspect", *map(str, arguments)],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -255,12 +312,9 @@ def test_a_real_terminal(path: Path) -> None:
     )
     try:
         assert "\x1b[?1049h" in read_until(ours, "q quit")
-        os.write(ours, b"\x1b[C")
-        assert "document 1 of 6" in read_until(ours, "document 1 of 6")
-        os.write(ours, b"g4\r")
-        assert "document 4 of 6" in read_until(ours, "document 4 of 6")
-        os.write(ours, b"gxy\r")
-        assert "is no whole number" in read_until(ours, "is no whole number")
+        for keys, expected in steps:
+            os.write(ours, keys.encode())
+            assert expected in read_until(ours, expected)
         os.write(ours, b"q")
         assert "\x1b[?1049l" in read_until(ours, "\x1b[?1049l")
         assert child.wait(20) == 0

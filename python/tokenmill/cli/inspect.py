@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tokenmill.cli import encode_options as rows
 from tokenmill.cli import options as flags
 from tokenmill.cli.console import answering_errors, print_json, set_up_logging
 from tokenmill.errors import ConfigError
@@ -13,7 +14,8 @@ from tokenmill.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tokenmill.report.inspection import Inspection
+    from tokenmill.dataset.settings import EncodeSettings
+    from tokenmill.report.document_view import Inspection
 
 
 @answering_errors
@@ -27,7 +29,9 @@ def inspect(
     ] = None,
     index: Annotated[
         int | None,
-        typer.Option("--index", metavar="N", help="Show document N, counted from 0, and end."),
+        typer.Option(
+            "--index", metavar="N", help="Show document or row N, counted from 0, and end."
+        ),
     ] = None,
     split: Annotated[
         str | None, typer.Option("--split", metavar="NAME", help="Of a dataset. [default: train]")
@@ -39,7 +43,7 @@ def inspect(
     source: Annotated[
         str | None,
         typer.Option(
-            "--source", metavar="INPUT", help="The raw text of a dataset, to compare with."
+            "--source", metavar="INPUT", help="The raw text or rows of a dataset, to compare with."
         ),
     ] = None,
     text: Annotated[
@@ -50,23 +54,32 @@ def inspect(
         str | None,
         typer.Option("--dtype", metavar="TYPE", help="Of the ids in a .bin of other tools."),
     ] = None,
+    mode: rows.Mode = None,
+    profile: rows.Profile = None,
+    shape: rows.Shape = None,
+    max_tokens: rows.MaxTokens = None,
+    too_long: rows.TooLong = None,
     field: flags.Field = None,
     separator: flags.Separator = None,
     input_format: flags.InputFormat = None,
+    invalid_utf8: flags.InvalidUtf8 = None,
     json: flags.Json = False,
     quiet: flags.Quiet = False,
     verbose: flags.Verbose = 0,
 ) -> None:
     """Look at documents and the tokens they became.
 
-    PATH is a dataset, a file of text with `--tokenizer`, or a tokenizer, of which you type texts. On
-    a terminal this is a full screen; otherwise every line of stdin is a number, `/text` or `q`.
+    PATH is a dataset, a file of text with `--tokenizer`, rows of conversations with `--tokenizer` and
+    `--mode`, or a tokenizer, of which you type texts. On a terminal this is a full screen; otherwise
+    every line of stdin is a number, `/text` or `q`.
     """
     from tokenmill.report.inspection import open_inspection
     from tokenmill.sources.options import ReadOptions
 
     set_up_logging(verbose)
-    read = flags.read_keywords(field, separator, input_format, None, None, None, None, None, None)
+    read = flags.read_keywords(
+        field, separator, input_format, None, None, None, None, None, invalid_utf8
+    )
     inspection = open_inspection(
         path,
         tokenizer=tokenizer,
@@ -75,6 +88,9 @@ def inspect(
         dtype=dtype,
         texts=text or (),
         options=ReadOptions.from_keywords(read) if read else None,
+        settings=_settings(
+            mode=mode, profile=profile, shape=shape, max_tokens=max_tokens, too_long=too_long
+        ),
     )
     if text and index is None and search is None:
         _show_all(inspection, as_json=json)
@@ -82,6 +98,14 @@ def inspect(
         _show_one(inspection, index or 0, search, as_json=json)
     else:
         _leaf_through(inspection, search)
+
+
+def _settings(**given: str | int | None) -> "EncodeSettings | None":
+    """What `encode` would do by these flags; None if there are none."""
+    from tokenmill.dataset.settings import EncodeSettings
+
+    named = {name: value for name, value in given.items() if value is not None}
+    return EncodeSettings(**named) if named else None  # pyright: ignore[reportArgumentType]
 
 
 def _show_one(inspection: "Inspection", index: int, search: str | None, *, as_json: bool) -> None:

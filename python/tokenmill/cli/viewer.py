@@ -16,7 +16,8 @@ from rich.control import Control
 from rich.segment import Segment, Segments
 
 from tokenmill.errors import TokenmillError
-from tokenmill.report.inspection import Inspection, TextInspection
+from tokenmill.report.document_view import Inspection
+from tokenmill.report.inspection import TextInspection
 from tokenmill.report.render.inspection import Pane, inspection_of, print_inspection, visible
 
 PANES: tuple[Pane, ...] = ("all", "tokens", "table", "text")

@@ -1,24 +1,26 @@
 """Inspection: how one document became tokens. Ids in, what each spells and where it stands out.
 
 `open_inspection` turns whatever people name into something with numbered documents: a split of a
-dataset, a raw source under a tokenizer, or a text that was typed. Measures only; `render` draws.
+dataset, a raw source under a tokenizer, rows of conversations under a profile, or a text that was
+typed. Measures only; `render` draws.
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from tokenmill.dataset.dataset import Dataset
 from tokenmill.dataset.manifest import FORMAT, Manifest, manifest_path
+from tokenmill.dataset.settings import EncodeSettings
 from tokenmill.dataset.split_view import SplitView
-from tokenmill.errors import ConfigError, FormatError
-from tokenmill.progress import Meter
-from tokenmill.report.sampling import DocumentReading
+from tokenmill.errors import ConfigError, FormatError, SourceError
+from tokenmill.report.document_view import DocumentView, Inspection, view_of_ids, without
+from tokenmill.report.raw_source import RawSource, require_index
+from tokenmill.report.row_inspection import RowInspection, with_rows
+from tokenmill.report.row_source import RowSource, rows_as_encoded, rows_of_manifest
 from tokenmill.sources.formats import format_of_name
-from tokenmill.sources.inputs import find_inputs
 from tokenmill.sources.options import ReadOptions
 from tokenmill.storage.address import parse_address
 from tokenmill.storage.files import local_path, unreadable
@@ -29,159 +31,10 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 _SEARCH_DOCUMENTS = 1024
 
 
-@dataclass(frozen=True)
-class TokenView:
-    """One token of a document: its id, bytes, and where these stand in what all ids spell."""
-
-    id: int
-    token: bytes
-    start: int
-    end: int
-    is_special: bool
-    is_trained: bool | None
-    """None where everything is trained on."""
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "token": self.token.decode("utf-8", "backslashreplace"),
-            "start": self.start,
-            "end": self.end,
-            "special": self.is_special,
-            "trained": self.is_trained,
-        }
-
-
-@dataclass(frozen=True)
-class DocumentView:
-    """A document as ids and as text. `part` is `document`, `chosen` or `rejected`."""
-
-    part: str
-    tokens: tuple[TokenView, ...]
-    text: bytes
-    """What the ids spell, without the bos and eos around the document."""
-    raw: bytes | None
-    """The text before it was encoded, if it could be found."""
-    raw_index: int | None
-    """Which document of the source that is."""
-    stated_bytes: int | None
-    """Bytes of raw text as the dataset has them."""
-    encodes_back: bool
-    """Whether the text between special tokens, encoded again, gives the same ids."""
-
-    @property
-    def equals_raw(self) -> bool | None:
-        """Whether the ids spell the raw text; by its length if only that is known."""
-        if self.raw is not None:
-            return self.raw == self.text
-        return None if self.stated_bytes is None else self.stated_bytes == len(self.text)
-
-    @property
-    def first_difference(self) -> int | None:
-        """The first byte where `text` and `raw` part ways."""
-        if self.raw is None or self.raw == self.text:
-            return None
-        pairs = zip(self.raw, self.text, strict=False)
-        return next(
-            (i for i, (a, b) in enumerate(pairs) if a != b), min(len(self.raw), len(self.text))
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "part": self.part,
-            "text": self.text.decode("utf-8", "backslashreplace"),
-            "raw": None if self.raw is None else self.raw.decode("utf-8", "backslashreplace"),
-            "raw_index": self.raw_index,
-            "raw_bytes": self.stated_bytes if self.raw is None else len(self.raw),
-            "decoded_equals_raw": self.equals_raw,
-            "first_difference": self.first_difference,
-            "encodes_back": self.encodes_back,
-            "num_tokens": len(self.tokens),
-            "ids": [token.id for token in self.tokens],
-            "tokens": [token.as_json() for token in self.tokens],
-        }
-
-
-class Inspection(Protocol):
-    """Numbered things to look at. Rows of preference data have two parts, others one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def noun(self) -> str:
-        """`document` or `pair`."""
-        ...
-
-    @property
-    def length(self) -> int | None:
-        """None while nobody knows how many there are."""
-        ...
-
-    def view(self, index: int) -> list[DocumentView]:
-        """IndexError for a number that is not there."""
-        ...
-
-    def search(self, text: str, start: int = 0) -> int | None:
-        """The first number from `start` on whose text contains `text`."""
-        ...
-
-
-def view_of_ids(
-    ids: Sequence[int],
-    tokenizer: Tokenizer,
-    *,
-    part: str = "document",
-    mask: Sequence[int] | None = None,
-    around: tuple[int | None, int | None] = (None, None),
-    raw: tuple[int, bytes] | None = None,
-    stated_bytes: int | None = None,
-) -> DocumentView:
-    """The view of `ids`; `around` are the ids of bos and eos, left out of the text."""
-    special_ids = set(tokenizer.special_tokens.values())
-    spellings = [tokenizer.token_bytes(token_id) for token_id in ids]
-    tokens: list[TokenView] = []
-    position = 0
-    for number, (token_id, token) in enumerate(zip(ids, spellings, strict=True)):
-        trained = None if mask is None else bool(mask[number])
-        end = position + len(token)
-        tokens.append(TokenView(token_id, token, position, end, token_id in special_ids, trained))
-        position = end
-    text = tokenizer.decode_bytes(_without(list(ids), around))
-    return DocumentView(
-        part=part,
-        tokens=tuple(tokens),
-        text=text,
-        raw=None if raw is None else raw[1],
-        raw_index=None if raw is None else raw[0],
-        stated_bytes=stated_bytes,
-        encodes_back=_encodes_back(tokenizer, tokens),
-    )
-
-
-def _without(ids: list[int], around: tuple[int | None, int | None]) -> list[int]:
-    bos, eos = around
-    start = 1 if ids and bos is not None and ids[0] == bos else 0
-    stop = len(ids) - 1 if len(ids) > start and eos is not None and ids[-1] == eos else len(ids)
-    return ids[start:stop]
-
-
-def _encodes_back(tokenizer: Tokenizer, tokens: Sequence[TokenView]) -> bool:
-    """Run by run: special tokens are what no text becomes, and where a mask changes its mind a
-    template put two texts together."""
-    runs = groupby(tokens, key=lambda token: (token.is_special, token.is_trained))
-    for (is_special, _), run in runs:
-        if is_special:
-            continue
-        ids = [token.id for token in run]
-        if tokenizer.encode_ordinary(tokenizer.decode_bytes(ids)) != ids:
-            return False
-    return True
-
-
 class DatasetInspection:
     """The documents of one split, or its pairs, with the raw texts of a source beside them."""
 
-    def __init__(self, split: SplitView, source: "RawSource | None" = None) -> None:
+    def __init__(self, split: SplitView, source: RawSource | RowSource | None = None) -> None:
         self.split = split
         self.tokenizer = split.dataset.tokenizer
         self._source = source
@@ -203,15 +56,18 @@ class DatasetInspection:
     def view(self, index: int) -> list[DocumentView]:
         require_index(index, self.length, self.noun)
         if self._is_preference:
-            return [self._view(2 * index, "chosen"), self._view(2 * index + 1, "rejected")]
-        return [self._view(index, "document")]
+            views = [self._view(2 * index, "chosen"), self._view(2 * index + 1, "rejected")]
+        else:
+            views = [self._view(index, "document")]
+        source = self._source
+        return with_rows(source, views, index) if isinstance(source, RowSource) else views
 
     def _view(self, index: int, part: str) -> DocumentView:
         ids: list[int] = self.split.document(index).tolist()
         mask = self.split.document_mask(index)
         raw = None
-        if self._source is not None and self.split.dataset.mode == "pretrain":
-            text = self.tokenizer.decode_bytes(_without(ids, self._around))
+        if isinstance(self._source, RawSource):
+            text = self.tokenizer.decode_bytes(without(ids, self._around))
             raw = self._source.find(text, index)
         return view_of_ids(
             ids,
@@ -235,7 +91,7 @@ class DatasetInspection:
             if wanted not in self.tokenizer.decode_bytes(_joined(documents)):
                 continue
             for index, document in enumerate(documents, first):
-                inner = _without(document.tolist(), self._around)
+                inner = without(document.tolist(), self._around)
                 if wanted in self.tokenizer.decode_bytes(inner):
                     return index // factor
         return None
@@ -252,63 +108,6 @@ def _around(manifest: Manifest | None) -> tuple[int | None, int | None]:
         return None, None
     ids = manifest.tokenizer.special_tokens
     return ids.get(manifest.bos or ""), ids.get(manifest.eos or "")
-
-
-class RawSource:
-    """Documents of files, by number. They are read in order: going back reads from the start."""
-
-    def __init__(self, path: str | os.PathLike[str], options: ReadOptions) -> None:
-        self.name = os.fspath(path)
-        self._sources = find_inputs(path, options)
-        self._options = options
-        self._reading: Iterator[bytes] = iter(())
-        self._next = 0
-        self._last: tuple[int, bytes] | None = None
-        self.length: int | None = None
-        self._rewind()
-
-    def _rewind(self) -> None:
-        reading = DocumentReading(self._sources, self._options, Meter(False))
-        self._reading = (
-            text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-            for text in reading
-        )
-        self._next, self._last = 0, None
-
-    def documents(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Number and text of the documents from `start` on."""
-        if self._last is not None and self._last[0] == start:
-            yield self._last
-            start += 1
-        if start < self._next:
-            self._rewind()
-        for document in self._reading:
-            self._last = (self._next, document)
-            self._next += 1
-            if self._last[0] >= start:
-                yield self._last
-        self.length = self._next
-
-    def document(self, index: int) -> bytes:
-        for _, document in self.documents(index):
-            return document
-        raise IndexError(_out_of_range(index, self.length, "document"))
-
-    def find(self, text: bytes, index: int) -> tuple[int, bytes] | None:
-        """The document that is `text`: number `index` most likely, another one where documents were
-        shuffled or went to several splits. Number `index` if none is; None if there is none."""
-        at_index = None
-        for number, document in self.documents(index):
-            if document == text:
-                return number, document
-            if number == index:
-                at_index = (number, document)
-        for number, document in self.documents():
-            if number >= index:
-                break
-            if document == text:
-                return number, document
-        return at_index
 
 
 class SourceInspection:
@@ -329,7 +128,13 @@ class SourceInspection:
 
     def view(self, index: int) -> list[DocumentView]:
         require_index(index, self.length, self.noun)
-        raw = self._source.document(index)
+        try:
+            raw = self._source.document(index)
+        except SourceError as error:
+            if "has no field" not in error.message:
+                raise
+            hint = "name the key of the text with `--field`; conversations need `--mode sft`"
+            raise SourceError(error.message, hint) from None
         return [view_of_ids(self.tokenizer.encode_ordinary(raw), self.tokenizer, raw=(index, raw))]
 
     def search(self, text: str, start: int = 0) -> int | None:
@@ -361,18 +166,6 @@ class TextInspection:
         return next((i for i in range(start, len(self.texts)) if text in self.texts[i]), None)
 
 
-def require_index(index: int, length: int | None, noun: str) -> None:
-    """IndexError if there is no such number."""
-    if index < 0 or (length is not None and index >= length):
-        raise IndexError(_out_of_range(index, length, noun))
-
-
-def _out_of_range(index: int, length: int | None, noun: str) -> str:
-    if not length:
-        return f"there is no {noun}" if length == 0 else f"{noun} {index} is below 0"
-    return f"there is no {noun} {index:,}: numbers go from 0 to {length - 1:,}"
-
-
 def open_inspection(
     path: str | os.PathLike[str],
     *,
@@ -382,20 +175,22 @@ def open_inspection(
     dtype: str | None = None,
     texts: Sequence[str] = (),
     options: ReadOptions | None = None,
+    settings: EncodeSettings | None = None,
 ) -> Inspection:
     """What to look at: a dataset, a tokenizer with `texts`, or a raw source with `tokenizer`, which
-    may be elsewhere, as `source` may."""
+    may be elsewhere, as `source` may. `settings` say what `encode` would make of a raw source."""
     kind = kind_of(path, has_tokenizer=tokenizer is not None)
+    if settings is not None and kind != "source":
+        raise ConfigError(
+            f"`--mode` and what goes with it are for raw rows, `{path}` is a {kind}",
+            "a dataset knows how it was made" if kind == "dataset" else None,
+        )
     if kind == "dataset":
         dataset = Dataset.open(path, dtype=dtype, tokenizer=tokenizer)
-        if source is not None and dataset.mode != "pretrain":
-            raise ConfigError(
-                f"`{path}` holds data of mode `{dataset.mode}`, whose text a template made",
-                "leave `--source` out: it is for documents that were encoded as they are",
-            )
         view = dataset.main_split if split is None else dataset[split]
-        raw = None if source is None else RawSource(source, options or _options_of(dataset))
-        return DatasetInspection(view, raw)
+        return DatasetInspection(
+            view, None if source is None else _source_of(dataset, source, options)
+        )
     for flag, value in (("split", split), ("source", source), ("dtype", dtype)):
         if value is not None:
             raise ConfigError(f"`--{flag}` is for datasets, `{path}` is a {kind}")
@@ -405,8 +200,29 @@ def open_inspection(
         raise ConfigError(
             f"`{path}` is no dataset and no tokenizer", "for raw text, pass `--tokenizer DIR`"
         )
-    source_view = RawSource(path, options or ReadOptions())
-    return SourceInspection(source_view, Tokenizer.load(tokenizer))
+    options = options or ReadOptions()
+    loaded = Tokenizer.load(tokenizer)
+    if settings is None or not settings.has_rows:
+        return SourceInspection(RawSource(path, options), loaded)
+    rows = RawSource(path, _for_rows(options), noun="row")
+    return RowInspection(rows_as_encoded(rows, loaded, settings, options))
+
+
+def _source_of(
+    dataset: Dataset, source: str | os.PathLike[str], options: ReadOptions | None
+) -> RawSource | RowSource:
+    """What a dataset was made of, to look up its documents."""
+    options = options or _options_of(dataset)
+    manifest = dataset.manifest
+    if manifest is None or manifest.mode == "pretrain":
+        return RawSource(source, options)
+    rows = RawSource(source, _for_rows(options), noun="row")
+    return rows_of_manifest(rows, dataset.tokenizer, manifest, options, str(dataset.path))
+
+
+def _for_rows(options: ReadOptions) -> ReadOptions:
+    """Rows are read whole, and what is wrong inside of one is for whoever reads it to judge."""
+    return replace(options, field=None, invalid_utf8="keep")
 
 
 def _options_of(dataset: Dataset) -> ReadOptions:

@@ -9,7 +9,8 @@ from make_dataset import EOS, TEXTS, Document, encoded, make_dataset, masked, sm
 from rich.console import Console
 
 import tokenmill as tm
-from tokenmill.report.inspection import Inspection, kind_of, open_inspection
+from tokenmill.report.document_view import Inspection
+from tokenmill.report.inspection import kind_of, open_inspection
 from tokenmill.report.render.inspection import MAX_TOKENS, print_inspection, visible
 
 TOKENIZER = small_tokenizer()
@@ -108,7 +109,7 @@ def test_masks_and_pairs(tmp_path: Path) -> None:
     assert (chosen.part, rejected.part) == ("chosen", "rejected")
     assert [token.is_trained for token in chosen.tokens] == [bool(m) for m in rows[2].mask or []]
     assert rejected.text == b"the x"
-    with pytest.raises(tm.ConfigError, match="mode `preference`, whose text a template made"):
+    with pytest.raises(tm.ConfigError, match="holds no profile, so nothing tells how its rows"):
         open_inspection(path, source=tmp_path)
     assert inspection.search("bad") == 0
     assert inspection.search("x") == 1

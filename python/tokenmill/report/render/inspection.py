@@ -14,7 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from tokenmill.progress import quantity
-from tokenmill.report.inspection import DocumentView, Inspection, TokenView
+from tokenmill.report.document_view import (
+    DocumentView,
+    Inspection,
+    RowView,
+    StoredIds,
+    TokenView,
+)
 
 Pane = Literal["all", "tokens", "table", "text"]
 MAX_TOKENS = 2000
@@ -42,6 +48,9 @@ def inspection_of(
     of_all = "" if length is None else f" of {length:,}, from 0"
     head = Text(f"{inspection.noun} {index:,}{of_all} · {inspection.name}", style="bold")
     parts: list[RenderableType] = [head]
+    if views[0].row is not None:
+        # Once, though a pair has two documents of it.
+        parts += _row(views[0].row, views[0].raw_index, pane, marked)
     for view in views:
         if len(views) > 1:
             parts.append(Rule(_PART_NAMES.get(view.part, view.part), align="left"))
@@ -52,11 +61,17 @@ def inspection_of(
 def _document(
     view: DocumentView, pane: Pane, *, colours: bool, marked: str
 ) -> Iterator[RenderableType]:
+    if view.row is not None and view.row.left_out is not None:
+        return
     yield _figures(view)
-    yield _verdict(view)
+    yield _verdict(view) if view.row is None else _row_verdict(view, view.row)
     if pane in ("all", "text"):
-        yield Rule("decoded" if view.raw is None else "raw", align="left", style="dim")
-        yield _plain(view.text if view.raw is None else view.raw, marked)
+        if view.row is not None and view.row.turns:
+            yield Rule("turns", align="left", style="dim")
+            yield from (_turn(*turn, marked) for turn in view.row.turns)
+        else:
+            yield Rule("decoded" if view.raw is None else "raw", align="left", style="dim")
+            yield _plain(view.text if view.raw is None else view.raw, marked)
         if view.equals_raw is False and view.raw is not None:
             yield Rule("decoded", align="left", style="dim")
             yield _plain(view.text, marked)
@@ -97,6 +112,54 @@ def _verdict(view: DocumentView) -> Text:
     again = "gives the same ids" if view.encodes_back else "gives other ids"
     found.append(" · ", style="dim")
     return found.append(f"encoding it again {again}", style=_mood(view.encodes_back))
+
+
+def _row(row: RowView, number: int | None, pane: Pane, marked: str) -> Iterator[RenderableType]:
+    """The row itself, and why nothing became of it."""
+    if row.left_out is not None:
+        reason, detail = row.left_out
+        yield Text.assemble((f"left out: {reason}", "bold red"), f" · {detail}")
+    if pane in ("all", "text"):
+        name = "row" if row.stored is None else f"row {number:,} of the source"
+        yield Rule(name, align="left", style="dim")
+        yield _plain(row.text, marked)
+
+
+def _turn(role: str, content: str, marked: str) -> Text:
+    said = _plain(content.encode("utf-8", "surrogatepass"), marked)
+    return Text.assemble((f"{role}: ", "bold"), said)
+
+
+def _row_verdict(view: DocumentView, row: RowView) -> Text:
+    found = Text()
+    if row.is_cut:
+        end = "beginning" if (view.raw or b"").startswith(view.text) else "end"
+        found.append(f"cut to the longest length: the {end} of the text is left", style="yellow")
+    elif view.equals_raw is None:
+        found.append("text of the row not at hand", style="dim")
+    elif view.equals_raw:
+        found.append("decoded ids equal the text that the template makes", style=_mood(True))
+    else:
+        place = f"decoded ids differ from the text of the row at byte {view.first_difference:,}"
+        found.append(place, style=_mood(False))
+    if row.stored is not None:
+        found.append(" · ", style="dim")
+        found.append(_compared(row.stored), style=_mood(row.stored.place is None))
+    return found
+
+
+def _compared(stored: StoredIds) -> str:
+    if stored.place is None:
+        return "encoding the row again gives the stored ids and mask"
+    ids = [token and token[0] for token in (stored.stored, stored.again)]
+    if ids[0] == ids[1]:
+        trained = stored.stored is not None and stored.stored[1]
+        words = ("trained on", "not") if trained else ("not trained on", "trained on")
+        what = f"stored as {words[0]}, by the row {words[1]}"
+    else:
+        there, again = ("none" if each is None else str(each) for each in ids)
+        what = f"stored {there}, by the row {again}"
+    return f"encoding the row again differs at token {stored.place:,}: {what}"
 
 
 def _mood(good: bool) -> str:
