@@ -51,7 +51,7 @@ def run(loaded: tuple[Any, list[Chosen]], job: Job) -> Reading:
         reading.seconds.append(time.perf_counter() - start)
         reading.found.append(found)
         reading.most_bytes = max(reading.most_bytes, resident_bytes())
-        # A dataset and its splits know each other, so only the collector lets go of their maps.
+        # Off the clock: what was open is let go of, and the collector has nothing left to do.
         del dataset, ids
         gc.collect()
     return reading

@@ -6,11 +6,11 @@ of another tool. What is said about sizes is held against the files before anyth
 
 import os
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.dataset.manifest import TOKENIZER_FOLDER, Manifest, read_manifest
+from tokenmill.dataset.manifest import Manifest, read_manifest
+from tokenmill.dataset.origin import Origin
 from tokenmill.errors import ConfigError
 from tokenmill.storage.files import local_path
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -29,22 +29,10 @@ class Dataset:
     """Splits of documents that are token ids. `dataset["train"]` is a SplitView; `tokens`,
     `document(i)` and iteration mean the split `train`, or the only one there is."""
 
-    path: Path
-    manifest: Manifest | None
-    """None for files of other tools."""
-
-    def __init__(
-        self,
-        path: Path,
-        manifest: Manifest | None,
-        *,
-        dtype: str | None = None,
-        tokenizer: "Tokenizer | str | os.PathLike[str] | None" = None,
-    ) -> None:
+    def __init__(self, origin: Origin) -> None:
         """`Dataset.open` is the way in."""
-        self.path, self.manifest = path, manifest
-        self._dtype, self._given_tokenizer = dtype, tokenizer
-        self.splits: Mapping[str, SplitView] = self._open_splits()
+        self.origin = origin
+        self.splits: Mapping[str, SplitView] = _open_splits(origin)
 
     @staticmethod
     def open(
@@ -63,71 +51,32 @@ class Dataset:
         manifest = read_manifest(place)
         if manifest is not None and dtype not in (None, manifest.dtype):
             raise ConfigError(f"the manifest of `{place}` says `{manifest.dtype}`, not `{dtype}`")
-        return Dataset(place, manifest, dtype=dtype, tokenizer=tokenizer)
-
-    def _open_splits(self) -> "dict[str, SplitView]":
-        from tokenmill.dataset.split_view import SplitView
-
-        if self.manifest is None:
-            from tokenmill.dataset.foreign import open_foreign
-
-            foreign = open_foreign(self.path, self._dtype)
-            return {"train": SplitView(self, "train", [foreign], foreign.dtype)}
-        from tokenmill.dataset.layouts import layout_named
-        from tokenmill.dataset.shards import DescribedShard
-
-        manifest, folder = self.manifest, self.folder
-        eos_id = manifest.tokenizer.special_tokens.get(manifest.eos or "")
-        layout = layout_named(manifest.layout)
-        return {
-            name: SplitView(
-                self,
-                name,
-                [
-                    DescribedShard(folder, layout, manifest.dtype, shard, eos_id)
-                    for shard in split.shards
-                ],
-                manifest.dtype,
-            )
-            for name, split in manifest.splits.items()
-        }
+        return Dataset(Origin(place, manifest, dtype, tokenizer))
 
     @property
-    def folder(self) -> Path:
-        """What paths of the manifest are relative to."""
-        return self.path if self.path.is_dir() else self.path.parent
+    def path(self) -> Path:
+        return self.origin.path
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """None for files of other tools."""
+        return self.origin.manifest
 
     @property
     def mode(self) -> str:
         """`pretrain`, `sft` or `preference`."""
-        return "pretrain" if self.manifest is None else self.manifest.mode
+        return self.origin.mode
 
-    @cached_property
+    @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that the ids belong to. ConfigError if there is none, or another was given:
         the message names both hashes."""
-        given = self._given_tokenizer
-        found = given if isinstance(given, Tokenizer) else Tokenizer.load(self._tokenizer_path())
-        if self.manifest is not None:
-            require_same_tokenizer(self.manifest, found, str(self.path))
-        return found
+        return self.origin.tokenizer
 
     @property
     def has_tokenizer(self) -> bool:
         """Whether `tokenizer` has something to load."""
-        inside = self.manifest is not None and bool(self.manifest.tokenizer.files)
-        return self._given_tokenizer is not None or inside
-
-    def _tokenizer_path(self) -> str | os.PathLike[str]:
-        given = self._given_tokenizer
-        if given is not None and not isinstance(given, Tokenizer):
-            return given
-        if not self.has_tokenizer:
-            raise ConfigError(
-                f"`{self.path}` comes without its tokenizer",
-                "pass `--tokenizer DIR` (`tokenizer=`)",
-            )
-        return self.folder / TOKENIZER_FOLDER
+        return self.origin.has_tokenizer
 
     def __getitem__(self, split: str) -> "SplitView":
         name = _OTHER_NAMES.get(split, split)
@@ -186,7 +135,7 @@ class Dataset:
         return self[split].as_torch(length, stride)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (str(self.path), self._dtype, self._given_tokenizer)
+        return _reopen, self.origin.arguments
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{name}: {len(split):,}" for name, split in self.splits.items())
@@ -198,11 +147,30 @@ def _reopen(path: str, dtype: str | None, tokenizer: Any) -> Dataset:
     return Dataset.open(path, dtype=dtype, tokenizer=tokenizer)
 
 
-def require_same_tokenizer(manifest: Manifest, tokenizer: Tokenizer, name: str) -> None:
-    """ConfigError naming both hashes if the ids of `name` are not of `tokenizer`."""
-    if tokenizer.sha256 != manifest.tokenizer.sha256:
-        raise ConfigError(
-            f"`{name}` was encoded with the tokenizer of sha256 `{manifest.tokenizer.sha256}`, "
-            f"this one has `{tokenizer.sha256}`",
-            "ids mean something else in another tokenizer: use the one of the dataset",
+def _open_splits(origin: Origin) -> "dict[str, SplitView]":
+    from tokenmill.dataset.split_view import SplitView
+
+    manifest = origin.manifest
+    if manifest is None:
+        from tokenmill.dataset.foreign import open_foreign
+
+        foreign = open_foreign(origin.path, origin.dtype)
+        return {"train": SplitView(origin, "train", [foreign], foreign.dtype)}
+    from tokenmill.dataset.layouts import layout_named
+    from tokenmill.dataset.shards import DescribedShard
+
+    folder = origin.folder
+    eos_id = manifest.tokenizer.special_tokens.get(manifest.eos or "")
+    layout = layout_named(manifest.layout)
+    return {
+        name: SplitView(
+            origin,
+            name,
+            [
+                DescribedShard(folder, layout, manifest.dtype, shard, eos_id)
+                for shard in split.shards
+            ],
+            manifest.dtype,
         )
+        for name, split in manifest.splits.items()
+    }

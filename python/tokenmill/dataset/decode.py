@@ -66,7 +66,7 @@ def decode_documents(
 def text_of(split: "SplitView", ids: "Array", index: int | None = None) -> bytes:
     """What `ids` spell without the bos and eos of the dataset. VocabError naming the document."""
     start, end = 0, len(ids)
-    manifest = split.dataset.manifest
+    manifest = split.origin.manifest
     if manifest is not None:
         special_tokens = manifest.tokenizer.special_tokens
         if end and ids[0] == special_tokens.get(manifest.bos or "", -1):
@@ -74,7 +74,7 @@ def text_of(split: "SplitView", ids: "Array", index: int | None = None) -> bytes
         if end > start and ids[-1] == special_tokens.get(manifest.eos or "", -1):
             end -= 1
     try:
-        return split.dataset.tokenizer.decode_bytes(ids[start:end])
+        return split.origin.tokenizer.decode_bytes(ids[start:end])
     except VocabError as error:
         which = "" if index is None else f" {index:,}"
         raise VocabError(f"document{which} of split `{split.name}`: {error.message}") from None

@@ -12,7 +12,7 @@ from tokenmill.dataset.shards import ShardArrays, ShardedArray, as_one
 from tokenmill.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:
-    from tokenmill.dataset.dataset import Dataset
+    from tokenmill.dataset.origin import Origin
     from tokenmill.dataset.windows import TorchWindows, Windows
 
 
@@ -34,9 +34,9 @@ class SplitView(Sequence[Array]):
     """
 
     def __init__(
-        self, dataset: "Dataset", name: str, shards: Sequence[ShardArrays], dtype: str
+        self, origin: "Origin", name: str, shards: Sequence[ShardArrays], dtype: str
     ) -> None:
-        self.dataset = dataset
+        self.origin = origin
         self.name = name
         self.dtype = dtype
         self.shards = tuple(shards)
@@ -74,7 +74,7 @@ class SplitView(Sequence[Array]):
         return total
 
     def _stated_bytes(self) -> int | None:
-        manifest = self.dataset.manifest
+        manifest = self.origin.manifest
         return None if manifest is None else manifest.splits[self.name].bytes
 
     def __len__(self) -> int:
@@ -130,7 +130,7 @@ class SplitView(Sequence[Array]):
 
     def _no_span(self, start: int, end: int) -> FormatError:
         return FormatError(
-            f"split `{self.name}` of `{self.dataset.path}` has a document from token {start:,} to "
+            f"split `{self.name}` of `{self.origin.path}` has a document from token {start:,} to "
             f"{end:,}, which cannot be",
             "`tokenmill verify` says what else is wrong",
         )
@@ -155,7 +155,7 @@ class SplitView(Sequence[Array]):
 
     # Mapped arrays would be pickled by their contents; a path says as much.
     def __reduce__(self) -> tuple[Any, ...]:
-        return _split_of, (self.dataset, self.name)
+        return _reopen, (self.name, *self.origin.arguments)
 
     def __repr__(self) -> str:
         return (
@@ -164,17 +164,20 @@ class SplitView(Sequence[Array]):
         )
 
 
-def _split_of(dataset: "Dataset", name: str) -> SplitView:
-    return dataset[name]
+def _reopen(name: str, path: str, dtype: str | None, tokenizer: Any) -> SplitView:
+    """What unpickling calls."""
+    from tokenmill.dataset.dataset import Dataset
+
+    return Dataset.open(path, dtype=dtype, tokenizer=tokenizer)[name]
 
 
 class Pairs(Sequence[Pair]):
     """Documents 2i and 2i + 1 of preference data as one row each."""
 
     def __init__(self, split: SplitView) -> None:
-        if split.dataset.mode != "preference":
+        if split.origin.mode != "preference":
             raise ConfigError(
-                f"split `{split.name}` holds documents of mode `{split.dataset.mode}`, "
+                f"split `{split.name}` holds documents of mode `{split.origin.mode}`, "
                 "pairs come with `preference`"
             )
         self.split = split

@@ -36,14 +36,14 @@ class DatasetInspection:
 
     def __init__(self, split: SplitView, source: RawSource | RowSource | None = None) -> None:
         self.split = split
-        self.tokenizer = split.dataset.tokenizer
+        self.tokenizer = split.origin.tokenizer
         self._source = source
-        self._is_preference = split.dataset.mode == "preference"
-        self._around = _around(split.dataset.manifest)
+        self._is_preference = split.origin.mode == "preference"
+        self._around = _around(split.origin.manifest)
 
     @property
     def name(self) -> str:
-        return f"{self.split.dataset.path} · {self.split.name}"
+        return f"{self.split.origin.path} · {self.split.name}"
 
     @property
     def noun(self) -> str:

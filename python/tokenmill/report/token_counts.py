@@ -169,7 +169,7 @@ def count_tokens(
 
 
 def _count_split(view: SplitView, lengths: "_LengthCounts | None") -> SplitCounts:
-    manifest = view.dataset.manifest
+    manifest = view.origin.manifest
     trained = None if manifest is None else manifest.splits[view.name].trained_tokens
     has_ends = lengths is not None or view.num_documents > 0
     return SplitCounts(

@@ -1,9 +1,11 @@
 """Dataset: what was written is what is read, in every layout, over shards, without copies."""
 
+import gc
 import pickle
 import struct
 import subprocess
 import sys
+import weakref
 from itertools import pairwise
 from pathlib import Path
 
@@ -289,6 +291,24 @@ def test_pickles_as_a_path(tmp_path: Path) -> None:
         assert type(pickle.loads(data)) is type(thing)  # noqa: S301
     again = pickle.loads(pickle.dumps(dataset["train"]))  # noqa: S301
     assert again.document(3).tolist() == DOCUMENTS[3].ids
+
+
+def test_maps_are_let_go_of_without_a_collector(tmp_path: Path) -> None:
+    """Nothing is in a circle, so that whoever opens many datasets does not pile up maps."""
+    path = make_dataset(
+        tmp_path / "ids", TOKENIZER, {"train": DOCUMENTS}, mode="preference", shard_documents=2
+    )
+    gc.collect()
+    gc.disable()
+    try:
+        dataset = tm.Dataset.open(path)
+        split = dataset["train"]
+        kept = [dataset.tokenizer, split.tokens[:3], split.windows(5)[0], dataset.pairs]
+        alive = [weakref.ref(each) for each in (dataset, split, split.shards[0].tokens)]
+        del dataset, split, kept
+        assert [each() for each in alive] == [None, None, None]
+    finally:
+        gc.enable()
 
 
 def test_reading_a_document_does_not_read_the_file(tmp_path: Path) -> None:
