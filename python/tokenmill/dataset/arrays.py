@@ -5,6 +5,7 @@ is touched. So the size is compared with what it must be before anything is mapp
 else.
 """
 
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ _NPY_DICT = re.compile(
 )
 
 
+@functools.cache
 def item_type(dtype: str) -> np.dtype[Any]:
     """`dtype` as it lies on disk: little-endian."""
     # By way of its name, so that it is plain `uint16` where that is little-endian.
@@ -71,6 +73,14 @@ def map_items(path: Path, dtype: str, length: int, *, header: bytes = b"") -> Ar
     if length == 0:  # an empty map is refused by the operating system
         return np.empty(0, kind)
     return np.memmap(path, kind, "r", offset=len(header), shape=(length,))
+
+
+def has_size(path: str, expected: int) -> bool:
+    """Whether there is a file of `expected` bytes: `require_size` says what is wrong if not."""
+    try:
+        return os.stat(path).st_size == expected
+    except OSError:
+        return False
 
 
 def require_size(path: Path, expected: int, holds: str) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tokenmill import _core
 from tokenmill.errors import FormatError
@@ -35,7 +35,7 @@ SPLIT_NAMES = ("train", "validation", "test")
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileRecord:
     """A file of the dataset: where it is, how long, and what `sha256sum` prints for it."""
 
@@ -47,7 +47,7 @@ class FileRecord:
         return {"path": self.path, "size": self.size, "sha256": self.sha256}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shard:
     """One file of ids with what belongs to it: `files` has `tokens`, and what else there is."""
 
@@ -212,6 +212,7 @@ class Manifest:
 
 
 _END = b"\n}\n"
+_DIGEST = re.compile("[0-9a-f]{64}")
 _SEAL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n}\n\Z')
 
 
@@ -270,7 +271,7 @@ def _count(place: Place) -> int:
 
 def _sha256(place: Place) -> str:
     digest = place.as_string()
-    if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
+    if _DIGEST.fullmatch(digest) is None:
         place.fail(f"expected a sha256 of 64 hex digits, found {show_json(digest)}")
     return digest
 
@@ -303,10 +304,49 @@ def _files(place: Place) -> dict[str, FileRecord]:
 
 
 def _shard(place: Place) -> Shard:
+    return _sound_shard(place.value) or _checked_shard(place)
+
+
+def _checked_shard(place: Place) -> Shard:
     files = _files(place["files"])
     if "tokens" not in files:
         place["files"].fail("key `tokens` is missing")
     return Shard(_count(place["tokens"]), _count(place["documents"]), _count(place["bytes"]), files)
+
+
+# A dataset of a hundred shards has hundreds of files, and opening one must be quick. So shards are
+# looked at as plain values first; only what is odd goes the long way, where each value knows its
+# place, to be named in an error.
+
+
+def _sound_shard(value: Any) -> Shard | None:
+    """What `_checked_shard` gives, None for whatever it might refuse."""
+    if type(value) is not dict:
+        return None
+    shard = cast("dict[str, Any]", value)
+    records = shard.get("files")
+    if type(records) is not dict:
+        return None
+    files = {k: _sound_file(each) for k, each in cast("dict[str, Any]", records).items()}
+    counts = shard.get("tokens"), shard.get("documents"), shard.get("bytes")
+    if "tokens" not in files or None in files.values() or not all(map(_is_count, counts)):
+        return None
+    return Shard(*counts, files)  # pyright: ignore[reportArgumentType]
+
+
+def _sound_file(value: Any) -> FileRecord | None:
+    if type(value) is not dict:
+        return None
+    file = cast("dict[str, Any]", value)
+    path, size, digest = file.get("path"), file.get("size"), file.get("sha256")
+    if type(path) is not str or type(digest) is not str or not _is_count(size):
+        return None
+    is_sound = _DIGEST.fullmatch(digest) is not None and check_relative(path) is None
+    return FileRecord(path, cast("int", size), digest) if is_sound else None
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _split(place: Place) -> Split:

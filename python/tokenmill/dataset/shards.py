@@ -3,6 +3,7 @@
 Every size is compared with the manifest when a dataset is opened, and again when a file is mapped.
 """
 
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -11,7 +12,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tokenmill.dataset.arrays import NPY_HEADER_BYTES, Array, item_type, map_npy, require_size
+from tokenmill.dataset.arrays import (
+    NPY_HEADER_BYTES,
+    Array,
+    has_size,
+    item_type,
+    map_npy,
+    require_size,
+)
 from tokenmill.dataset.layouts import Layout, open_tokens
 from tokenmill.dataset.layouts.layout import ARRAYS
 from tokenmill.dataset.manifest import Shard
@@ -56,20 +64,24 @@ class DescribedShard:
         self._require_sizes()
 
     def _require_sizes(self) -> None:
-        width = item_type(self._dtype).itemsize
-        expected = self._layout.header_bytes + self.num_tokens * width
-        require_size(self._path("tokens"), expected, f"{self.num_tokens:,} tokens")
-        for kind, dtype in ARRAYS.items():
-            if kind in self._shard.files:
-                length = self._length(kind)
-                size = NPY_HEADER_BYTES + length * item_type(dtype).itemsize
+        folder = os.fspath(self._folder)
+        for kind, dtype in (("tokens", self._dtype), *ARRAYS.items()):
+            record = self._shard.files.get(kind)
+            if record is None:
+                continue
+            header = self._layout.header_bytes if kind == "tokens" else NPY_HEADER_BYTES
+            length = self._length(kind)
+            size = header + length * item_type(dtype).itemsize
+            # By a string, and with nothing to say: a Path for each of hundreds of files takes longer
+            # than asking the system about them.
+            if not has_size(f"{folder}/{record.path}", size):
                 require_size(self._path(kind), size, f"{length:,} items of `{dtype}`")
 
     def _path(self, kind: str) -> Path:
         return self._folder / self._shard.files[kind].path
 
     def _length(self, kind: str) -> int:
-        return self.num_tokens if kind == "mask" else self.num_documents
+        return self.num_tokens if kind in ("tokens", "mask") else self.num_documents
 
     @property
     def tokens(self) -> Array:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,25 @@ def test_every_cut_is_noticed() -> None:
 def test_what_is_wrong_is_named(path: str, value: Any, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         Manifest.from_json(changed(path, value))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tokens",
+        "documents",
+        "bytes",
+        "files",
+        *(f"files.tokens.{k}" for k in ("path", "size", "sha256")),
+    ],
+)
+@pytest.mark.parametrize("value", [None, True, -1, 1.5, [], {}, "/", "A" * 64, "0" * 64 + "\n"])
+def test_whatever_is_odd_in_a_shard_is_named(path: str, value: Any) -> None:
+    """However quickly shards are looked at."""
+    if path.endswith("path") and isinstance(value, str) and value != "/":
+        value = value.encode().hex() + "/"
+    with pytest.raises(FormatError, match=rf"at `splits\.train\.shards\[1\]\.{re.escape(path)}`: "):
+        Manifest.from_json(changed(f"splits.train.shards.1.{path}", value))
 
 
 @pytest.mark.parametrize(
