@@ -41,20 +41,10 @@ from tokenmill.storage.files import (
     write_atomically,
 )
 from tokenmill.work.folder import WorkFolder
+from tokenmill.work.read_report import OF_READING
 
 LOOK_SECONDS = 0.1
 """How often progress is shown while files are hashed."""
-
-REPORTED = (
-    "inputs",
-    "documents",
-    "bytes",
-    "chars",
-    "capped_documents",
-    "skipped_records",
-    "replaced_sequences",
-)
-"""What a manifest says about the reading."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +276,7 @@ def added_reports(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, o
             total[key] = total.get(key, 0) + found
         sums[name] = dict(sorted(total.items()))
     return {
-        **{name: old[name] + new[name] for name in (*REPORTED, "truncated")},
+        **{name: old[name] + new[name] for name in (*OF_READING, "truncated")},
         **sums,
         "limit_reached": old["limit_reached"] or new["limit_reached"],
         "skipped": [*old["skipped"], *new["skipped"]][:20],
@@ -304,7 +294,7 @@ def link_or_copy(file: Path, place: Path) -> None:
 def report_as_json(report: EncodeReport) -> dict[str, object]:
     """What a manifest says about the reading: the same on every run."""
     read = report.read
-    counts = {name: getattr(read, name) for name in REPORTED}
+    counts = {name: getattr(read, name) for name in OF_READING}
     return {
         **counts,
         "limit_reached": read.limit_reached,

@@ -1,6 +1,6 @@
 """What reading text was like: numbers that add up over units."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 
 @dataclass
@@ -28,20 +28,12 @@ class ReadReport:
     """Wall time of reading and counting, in this process."""
 
     def add(self, other: "ReadReport") -> None:
-        for name in _SUMS:
+        for name in SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.skipped = [*self.skipped, *other.skipped][:20]
         self.limit_reached |= other.limit_reached
 
 
-_SUMS = (
-    "inputs",
-    "documents",
-    "bytes",
-    "chars",
-    "capped_documents",
-    "skipped_records",
-    "replaced_sequences",
-    "special_tokens",
-    "unmatched",
-)
+SUMS = tuple(each.name for each in fields(ReadReport) if each.type is int)
+OF_READING = tuple(name for name in SUMS if name not in ("special_tokens", "unmatched"))
+"""The sums that reading alone gives, without counting."""
