@@ -6,6 +6,7 @@ A folder is complete or absent. It is written beside its place, read back, compa
 it came from, and only then renamed; manifest.json comes last.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -48,15 +49,19 @@ def write_tokenizer(
     settings: Mapping[str, object] | None = None,
     parents: Mapping[str, object] | None = None,
     force: bool = False,
+    bpe: _core.Bpe | None = None,
 ) -> Manifest:
-    """Write `vocab` as the tokenizer folder `folder`.
+    """Write `vocab` as the tokenizer folder `folder`. `bpe` is its encoder, if the caller has it.
 
     A folder that already holds exactly this is left as it is. Any other tokenizer folder is a
     ConfigError unless `force` is given; a folder with files we did not write is one always.
     """
-    bpe = build_bpe(vocab)
     contents = _contents(vocab)
-    manifest = manifests.describe(vocab, contents, settings=settings or {}, parents=parents or {})
+    # The proof knows them without running every token through the merges again.
+    unreachable = vocab.core.unreachable() if vocab.normalizer else [*vocab.proof.unreachable]
+    manifest = manifests.describe(
+        vocab, contents, unreachable, settings=settings or {}, parents=parents or {}
+    )
     data = _manifest_bytes(manifest)
     if _already_there(folder, data, manifest, force=force):
         return manifest
@@ -64,20 +69,21 @@ def write_tokenizer(
         for name, content in contents.files.items():
             (partial / name).write_bytes(content)
         (partial / manifests.FILE_NAME).write_bytes(data)
-        _compare(partial, vocab, bpe)
+        _compare(partial, vocab, bpe or build_bpe(vocab))
     return manifest
 
 
 def _contents(vocab: Vocab) -> Contents:
+    spelled = huggingface_json.in_letters(vocab)
     files = {
-        huggingface_json.FILE_NAME: huggingface_json.write(vocab),
+        huggingface_json.FILE_NAME: huggingface_json.write(vocab, spelled),
         transformers_config.FILE_NAME: transformers_config.write(vocab),
-        **gpt2_files.write(vocab),
+        **gpt2_files.write(vocab, spelled),
     }
     if vocab.extras.chat_template is not None:
         template = vocab.extras.chat_template.encode()
         files[transformers_config.TEMPLATE_FILE_NAME] = template
-    notes = [*huggingface_json.notes(vocab), *gpt2_files.notes(vocab)]
+    notes = [*huggingface_json.notes(vocab), *gpt2_files.notes(vocab, spelled)]
     obstacle = tiktoken_ranks.obstacle(vocab)
     if obstacle is not None:
         return Contents(files, notes, {tiktoken_ranks.RANKS_FILE_NAME: obstacle})
@@ -145,27 +151,13 @@ def _compare(folder: Path, vocab: Vocab, bpe: _core.Bpe) -> None:
             raise _differs(huggingface_json.FILE_NAME, f"the ids of {sample!r}")
         if vocab.normalizer is None and bpe.decode_bytes(ids) != sample.encode():
             raise _differs("this vocab", f"the round trip of {sample!r}")
-    vocab_file = folder / gpt2_files.VOCAB_FILE_NAME
-    merges_file = folder / gpt2_files.MERGES_FILE_NAME
-    keys = {key: i for i, key in enumerate(huggingface_json.letters_by_id(vocab)) if key}
-    if gpt2_files.read_vocab(vocab_file.read_bytes()) != keys:
-        raise _differs(vocab_file.name, "tokens")
-    if gpt2_files.read_merges(merges_file.read_bytes()) != vocab.merges_as_bytes():
-        raise _differs(merges_file.name, "merges")
-    _compare_ranks(folder / tiktoken_ranks.RANKS_FILE_NAME, vocab)
-
-
-def _compare_ranks(ranks_file: Path, vocab: Vocab) -> None:
-    if not ranks_file.exists():
-        return
-    try:
-        read = tiktoken_ranks.read_ranks(
-            ranks_file.read_bytes(), vocab.special_tokens, vocab.pattern, ranks_file.name
-        )
-    except FormatError as error:
-        raise _differs(ranks_file.name, f"tokens ({error.message})") from None
-    used = [vocab.merges[rank] for rank in vocab.core.used_merges()]
-    if read.tokens != vocab.tokens or list(read.merges) != used:
+    pair = (gpt2_files.VOCAB_FILE_NAME, gpt2_files.MERGES_FILE_NAME)
+    difference = gpt2_files.difference({n: (folder / n).read_bytes() for n in pair}, vocab)
+    if difference is not None:
+        raise _differs(*difference)
+    ranks_file = folder / tiktoken_ranks.RANKS_FILE_NAME
+    # Reading these very bytes is how the proof found that they stand for the same tokens and merges.
+    if ranks_file.exists() and ranks_file.read_bytes() != vocab.proof.ranks:
         raise _differs(ranks_file.name, "tokens")
 
 
@@ -200,7 +192,7 @@ def read_tokenizer(
     if found.kind == "course":
         return course_files.read(found.file, pattern=pattern, special_tokens=special_tokens)
     _refuse_settings(found.file, pattern, special_tokens)
-    return _read_huggingface(found.file)
+    return _read_huggingface(found.file, _bytes_of(found.file))
 
 
 def _refuse_settings(
@@ -214,15 +206,16 @@ def _refuse_settings(
             )
 
 
-def _read_huggingface(file: Path, pattern: str | None = None) -> Vocab:
-    """tokenizer.json, and what stands beside it about roles and chats."""
-    vocab = huggingface_json.read(_bytes_of(file), str(file), pattern=pattern)
+def _read_huggingface(file: Path, data: bytes, pattern: str | None = None) -> Vocab:
+    """`data`, which is tokenizer.json, and what stands beside `file` about roles and chats."""
+    vocab = huggingface_json.read(data, str(file), pattern=pattern)
     config_file = file.with_name(transformers_config.FILE_NAME)
     template_file = file.with_name(transformers_config.TEMPLATE_FILE_NAME)
     extras = vocab.extras
     if config_file.is_file():
-        data = _bytes_of(config_file)
-        config = transformers_config.read(data, vocab.special_tokens, str(config_file))
+        config = transformers_config.read(
+            _bytes_of(config_file), vocab.special_tokens, str(config_file)
+        )
         extras = replace(extras, config=config.kept, chat_template=config.chat_template)
     if template_file.is_file():
         try:
@@ -246,12 +239,13 @@ def _read_described(file: Path, manifest: Manifest) -> Vocab:
     """tokenizer.json under a manifest, which knows the pattern's own name and spelling."""
     if not file.is_file():
         raise FormatError(f"`{file.parent}` has a manifest but no `{file.name}`")
-    if sha256_of(file) != manifest.files.get(file.name):
+    data = _bytes_of(file)
+    if hashlib.sha256(data).hexdigest() != manifest.files.get(file.name):
         raise FormatError(
             f"`{file}` is not the file its manifest describes: the sha256 differs",
             "it was changed or damaged; to use it as it is, load the file itself",
         )
-    vocab = _read_huggingface(file, manifest.pattern)
+    vocab = _read_huggingface(file, data, manifest.pattern)
     if vocab.special_tokens != manifest.special_tokens:
         raise FormatError(f"`{file}` and its manifest name different special tokens")
     return vocab

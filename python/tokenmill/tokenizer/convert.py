@@ -225,12 +225,8 @@ def _gpt2_notes(vocab: Vocab) -> list[str]:
 
 
 def _compare_gpt2(files: Files, vocab: Vocab) -> str | None:
-    keys = {key: i for i, key in enumerate(huggingface_json.letters_by_id(vocab)) if key}
-    if gpt2_files.read_vocab(files[gpt2_files.VOCAB_FILE_NAME]) != keys:
-        return "tokens"
-    if gpt2_files.read_merges(files[gpt2_files.MERGES_FILE_NAME]) != vocab.merges_as_bytes():
-        return "merges"
-    return None
+    difference = gpt2_files.difference(files, vocab)
+    return None if difference is None else difference[1]
 
 
 TARGETS = {

@@ -125,6 +125,7 @@ class Contents:
 def describe(
     vocab: Vocab,
     contents: Contents,
+    unreachable: list[int],
     *,
     settings: Mapping[str, object],
     parents: Mapping[str, object],
@@ -137,7 +138,7 @@ def describe(
         pattern_name=splitter.name,
         pattern_regex=splitter.regex,
         special_tokens=vocab.special_tokens,
-        unreachable=vocab.core.unreachable(),
+        unreachable=unreachable,
         normalizer=vocab.normalizer,
         ignore_merges=vocab.ignore_merges,
         files={n: hashlib.sha256(data).hexdigest() for n, data in contents.files.items()},

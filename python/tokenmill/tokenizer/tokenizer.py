@@ -173,7 +173,7 @@ class Tokenizer(Codec):
         """
         final = local_path(folder)
         artifact.write_tokenizer(
-            self._vocab, final, settings=settings, parents=parents, force=force
+            self._vocab, final, settings=settings, parents=parents, force=force, bpe=self._bpe
         )
         return final
 

@@ -69,6 +69,12 @@ class Vocab:
         """In id order."""
         return self.core.special_tokens
 
+    @cached_property
+    def ids_without_token(self) -> tuple[int, ...]:
+        if all(self.tokens):
+            return ()
+        return tuple(token_id for token_id, token in enumerate(self.tokens) if not token)
+
     @property
     def ignore_merges(self) -> bool:
         """Whether a pretoken that is a token becomes its id even where merges do not lead there."""

@@ -233,7 +233,7 @@ def test_what_reads_back_differently_is_not_written(
     message: str,
 ) -> None:
     write = module.write
-    monkeypatch.setattr(module, "write", lambda vocab: write(vocab) | {file: data})
+    monkeypatch.setattr(module, "write", lambda *vocab: write(*vocab) | {file: data})
     with pytest.raises(FormatError, match=message):
         example().save(tmp_path / "tok")
     assert names(tmp_path) == set()

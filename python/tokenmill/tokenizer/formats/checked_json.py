@@ -7,6 +7,7 @@ the file and the place in it.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import Any, NoReturn, cast
 
 from tokenmill.errors import FormatError
@@ -113,6 +114,5 @@ def dump_json(value: object) -> bytes:
 
 
 def quote_all(strings: list[str]) -> list[str]:
-    """Each string as JSON. All in one call, which is ten times faster than one by one."""
-    # No JSON string holds a newline as it is, so newlines can stand between them.
-    return json.dumps(strings, ensure_ascii=False, separators=("\n", ":"))[1:-1].split("\n")
+    """Each string as `json.dumps` writes it with `ensure_ascii=False`, in a tenth of the time."""
+    return list(map(encode_basestring, strings))

@@ -13,8 +13,8 @@ from tokenmill import _core
 from tokenmill.errors import FormatError
 from tokenmill.storage.files import unreadable
 from tokenmill.tokenizer.formats.byte_letters import from_letters
-from tokenmill.tokenizer.formats.checked_json import parse_json, quote_all
-from tokenmill.tokenizer.formats.huggingface_json import letters_by_id
+from tokenmill.tokenizer.formats.checked_json import parse_json
+from tokenmill.tokenizer.formats.huggingface_json import InLetters, in_letters, letters_by_id
 from tokenmill.tokenizer.vocab import Merge, Origin, Vocab, show, vocab_from_ids
 
 VOCAB_FILE_NAME = "vocab.json"
@@ -25,33 +25,27 @@ _LIKE_SPECIAL = re.compile(r"<.+>|\[[A-Z_]+\]")
 _PAIRS = {VOCAB_FILE_NAME: MERGES_FILE_NAME, "encoder.json": "vocab.bpe"}
 
 
-def write(vocab: Vocab) -> dict[str, bytes]:
-    """File name → bytes."""
-    keys = letters_by_id(vocab)
-    lines = [
-        f"{_HEADER}: 0.2",
-        *(f"{keys[left]} {keys[right]}" for left, right, _ in vocab.merges),
-    ]
-    quoted = enumerate(quote_all(keys))
-    entries = ",\n".join(f"  {key}: {token_id}" for token_id, key in quoted if key != '""')
+def write(vocab: Vocab, spelled: InLetters | None = None) -> dict[str, bytes]:
+    """File name → bytes. `spelled` is `in_letters` of `vocab`, if the caller has it."""
+    spelled = spelled or in_letters(vocab)
+    lines = spelled.merges + b"\n" if spelled.merges else b""
     return {
-        VOCAB_FILE_NAME: f"{{\n{entries}\n}}\n".encode(),
-        MERGES_FILE_NAME: ("\n".join(lines) + "\n").encode(),
+        VOCAB_FILE_NAME: b"{\n  %b\n}\n" % spelled.entries.replace(b"\n", b",\n  "),
+        MERGES_FILE_NAME: f"{_HEADER}: 0.2\n".encode() + lines,
     }
 
 
-def notes(vocab: Vocab) -> list[str]:
+def notes(vocab: Vocab, spelled: InLetters | None = None) -> list[str]:
     """What a reader of these files could get wrong."""
     found: list[str] = []
-    keys = letters_by_id(vocab)
-    for left, right, _ in vocab.merges:
-        if keys[left].startswith(_HEADER):
-            found.append(
-                f"`{MERGES_FILE_NAME}`: the merge `{keys[left]} {keys[right]}` starts like the "
-                "header line, and Hugging Face's reader of this file skips it; tokenizer.json is "
-                "not affected"
-            )
-            break
+    spelled = spelled or in_letters(vocab)
+    start = (b"\n" + spelled.merges).find(f"\n{_HEADER}".encode())
+    if start >= 0:
+        merge = spelled.merges[start:].partition(b"\n")[0].decode()
+        found.append(
+            f"`{MERGES_FILE_NAME}`: the merge `{merge}` starts like the header line, and Hugging "
+            "Face's reader of this file skips it; tokenizer.json is not affected"
+        )
     if vocab.ignore_merges and vocab.core.unreachable():
         token = show(vocab.tokens[vocab.core.unreachable()[0]])
         found.append(
@@ -132,12 +126,36 @@ def _read_at_once(
         return None
     if isinstance(special_tokens, Mapping) and ids != special_tokens:
         return None
+    return _as_tokenizer_json(data, merges).vocab(ids, ignore_merges=False)
+
+
+def _as_tokenizer_json(data: bytes, lines: str) -> _core.TokenizerModel:
+    """vocab.json and the lines of merges.txt as the core reads them in a tokenizer.json."""
     # Each line becomes a JSON string; a control character in one makes it none, which the core says.
-    escaped = merges.replace("\\", "\\\\").replace('"', '\\"').replace("\n", '","')
-    quoted = f'["{escaped}"]' if merges else "[]"
+    escaped = lines.replace("\\", "\\\\").replace('"', '\\"').replace("\n", '","')
+    quoted = f'["{escaped}"]' if lines else "[]"
     document = b'{"model":{"vocab":%b,"merges":%b}}' % (data, quoted.encode())
-    _, model = _core.read_tokenizer_json(document, VOCAB_FILE_NAME)
-    return model.vocab(ids, ignore_merges=False)
+    return _core.read_tokenizer_json(document, VOCAB_FILE_NAME)[1]
+
+
+def difference(files: Mapping[str, bytes], vocab: Vocab) -> tuple[str, str] | None:
+    """Which of `files`, read back, differs from `vocab`, and in what; None if neither does."""
+    data, merges_data = files[VOCAB_FILE_NAME], files[MERGES_FILE_NAME]
+    try:
+        header, _, lines = merges_data.decode().partition("\n")
+        model = _as_tokenizer_json(data, lines.removesuffix("\n"))
+        read = model.vocab(vocab.special_tokens, ignore_merges=vocab.ignore_merges)
+        if header.startswith(_HEADER) and read == vocab.core:
+            return None
+    except ValueError:  # ours are ValueErrors, too
+        pass
+    # Which of the two it is, is found one by one.
+    keys = {key: i for i, key in enumerate(letters_by_id(vocab)) if key}
+    try:
+        same_keys = read_vocab(data) == keys
+    except FormatError:
+        same_keys = False
+    return (MERGES_FILE_NAME, "merges") if same_keys else (VOCAB_FILE_NAME, "tokens")
 
 
 def _merges_by_ids(

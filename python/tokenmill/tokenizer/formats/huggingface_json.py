@@ -5,12 +5,13 @@ they use only what a byte-level BPE needs (`huggingface_parts`). The two long pa
 `model.merges`, are read by the core.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from tokenmill import _core
 from tokenmill.errors import FormatError, VocabError
 from tokenmill.tokenizer.formats import huggingface_parts as parts
-from tokenmill.tokenizer.formats.byte_letters import to_letters
+from tokenmill.tokenizer.formats.byte_letters import all_to_letters
 from tokenmill.tokenizer.formats.checked_json import Place, dump_json, parse_json, quote_all
 from tokenmill.tokenizer.formats.split_regex import oniguruma_spelling
 from tokenmill.tokenizer.vocab import Extras, Origin, Vocab, check_merge_order
@@ -44,7 +45,7 @@ def letters_by_id(vocab: Vocab) -> list[str]:
     An id without a token has an empty one. VocabError where a special token reads like another
     token's letters: a key has one id.
     """
-    keys = [to_letters(token) for token in vocab.tokens]
+    keys = all_to_letters(vocab.tokens)
     for token, token_id in vocab.special_tokens.items():
         keys[token_id] = token
     if len(set(keys)) == len(keys) - max(0, keys.count("") - 1):
@@ -61,15 +62,37 @@ def letters_by_id(vocab: Vocab) -> list[str]:
     return keys
 
 
+@dataclass(frozen=True)
+class InLetters:
+    """The two long parts of a vocab in letters, in UTF-8, for all files that have them."""
+
+    entries: bytes
+    """A line `"key": id` for each id that has a token, in id order. No newline ends the last."""
+    merges: bytes
+    """A line for each merge, its parts with a space between them."""
+
+
+def in_letters(vocab: Vocab) -> InLetters:
+    """VocabError as `letters_by_id`."""
+    keys = letters_by_id(vocab)
+    # Loops of Python's own are most of what saving a vocab takes, so there are none where there is a
+    # way.
+    entries = list(map(": ".join, zip(quote_all(keys), map(str, range(len(keys))), strict=True)))
+    for token_id in vocab.ids_without_token:
+        entries[token_id] = ""
+    merges = [f"{keys[left]} {keys[right]}" for left, right, _ in vocab.merges]
+    return InLetters("\n".join(filter(None, entries)).encode(), "\n".join(merges).encode())
+
+
 def notes(vocab: Vocab) -> list[str]:
     """What could make Hugging Face split a text differently."""
     spelling = oniguruma_spelling(_core.Splitter(vocab.pattern).regex)
     return [f"`{FILE_NAME}`: {note}" for note in spelling.notes]
 
 
-def write(vocab: Vocab) -> bytes:
-    """The bytes of tokenizer.json."""
-    keys = letters_by_id(vocab)
+def write(vocab: Vocab, spelled: InLetters | None = None) -> bytes:
+    """The bytes of tokenizer.json. `spelled` is `in_letters` of `vocab`, if the caller has it."""
+    spelled = spelled or in_letters(vocab)
     document: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,
@@ -96,18 +119,22 @@ def write(vocab: Vocab) -> bytes:
         },
     }
     # The two long parts are put in by hand: json indents in Python, seconds for a large vocab.
-    quoted = quote_all(keys)
-    entries = ",\n".join(
-        f"      {key}: {token_id}" for token_id, key in enumerate(quoted) if key != '""'
-    )
-    merges = ",\n".join(
-        f"      [\n        {quoted[left]},\n        {quoted[right]}\n      ]"
-        for left, right, _ in vocab.merges
-    )
-    text = dump_json(document).decode().rstrip("\n")
-    text = text.removesuffix('"vocab": {},\n    "merges": []\n  }\n}')
-    text += f'"vocab": {{\n{entries}\n    }},\n    "merges": '
-    return (text + (f"[\n{merges}\n    ]" if merges else "[]") + "\n  }\n}").encode()
+    start = dump_json(document).removesuffix(b'{},\n    "merges": []\n  }\n}\n')
+    entries = spelled.entries.replace(b"\n", b",\n      ")
+    merges = _merges(spelled.merges)
+    return b'%b{\n      %b\n    },\n    "merges": %b\n  }\n}' % (start, entries, merges)
+
+
+def _merges(lines: bytes) -> bytes:
+    """The list of pairs, made of all lines at once."""
+    if not lines:
+        return b"[]"
+    # The only two letters that JSON escapes.
+    quoted = lines.replace(b"\\", rb"\\").replace(b'"', rb"\"")
+    # A zero for each space meanwhile: what comes between merges has spaces itself.
+    pairs = quoted.replace(b" ", b"\0").replace(b"\n", b'"\n      ],\n      [\n        "')
+    pairs = pairs.replace(b"\0", b'",\n        "')
+    return b'[\n      [\n        "%b"\n      ]\n    ]' % pairs
 
 
 def _pre_tokenizer(pattern: str) -> dict[str, Any]:

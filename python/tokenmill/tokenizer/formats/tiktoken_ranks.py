@@ -6,7 +6,7 @@ the merges of a vocab do (`Vocab.proof`), no file is better than a file with oth
 round there are always merges that give tiktoken's ids (docs/formats.md has the argument).
 """
 
-import base64
+from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -59,14 +59,18 @@ def notes(vocab: Vocab) -> list[str]:
     return found
 
 
+def write_ranks(vocab: Vocab) -> bytes:
+    """The bytes of ranks.tiktoken."""
+    # Base64 ends in a newline, and so none stands behind the last.
+    base64 = b"".join(map(b2a_base64, vocab.tokens)).decode().split("\n")
+    lines = list(map(" ".join, zip(base64, map(str, range(len(vocab.tokens))), strict=False)))
+    for token_id in (*vocab.special_tokens.values(), *vocab.ids_without_token):
+        lines[token_id] = ""
+    return ("\n".join(filter(None, lines)) + "\n").encode()
+
+
 def write(vocab: Vocab) -> dict[str, bytes]:
     """File name → bytes. Ask `obstacle` first; docs/formats.md shows how tiktoken opens them."""
-    special_ids = set(vocab.special_tokens.values())
-    lines = [
-        f"{base64.b64encode(token).decode()} {token_id}\n"
-        for token_id, token in enumerate(vocab.tokens)
-        if token and token_id not in special_ids
-    ]
     splitter = _core.Splitter(vocab.pattern)
     settings: dict[str, object] = {
         "name": f"{splitter.name or 'custom'}-{len(vocab.tokens)}",
@@ -74,10 +78,12 @@ def write(vocab: Vocab) -> dict[str, bytes]:
         "pat_str": splitter.regex if splitter.name else tiktoken_spelling(splitter.regex),
         "special_tokens": vocab.special_tokens,
     }
-    if all(vocab.tokens):
+    if not vocab.ids_without_token:
         # tiktoken checks this number, and would count an id without a token as an error.
         settings["explicit_n_vocab"] = len(vocab.tokens)
-    return {RANKS_FILE_NAME: "".join(lines).encode(), SETTINGS_FILE_NAME: dump_json(settings)}
+    # Those that the proof read, if it found that they are what they should be.
+    ranks = vocab.proof.ranks or write_ranks(vocab)
+    return {RANKS_FILE_NAME: ranks, SETTINGS_FILE_NAME: dump_json(settings)}
 
 
 class Settings(NamedTuple):
