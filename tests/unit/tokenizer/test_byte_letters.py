@@ -3,7 +3,7 @@
 import pytest
 import tokenizers
 
-from tokenmill.tokenizer.formats.byte_letters import from_letters, to_letters
+from tokenmill.tokenizer.formats.byte_letters import all_to_letters, from_letters, to_letters
 
 
 def test_alphabet_is_hugging_faces() -> None:
@@ -21,6 +21,12 @@ def test_round_trip() -> None:
     everything = bytes(range(256))
     assert from_letters(to_letters(everything)) == everything
     assert len(to_letters(everything)) == 256
+
+
+def test_all_at_once() -> None:
+    tokens = [b" the\n", b"", bytes(range(256)), b"a"]
+    assert all_to_letters(tokens) == [to_letters(token) for token in tokens]
+    assert all_to_letters([]) == []
 
 
 @pytest.mark.parametrize("letters", ["a b", "日", "a\u0144", "\ud800", "\u00ad", "\x7f", "a\n"])

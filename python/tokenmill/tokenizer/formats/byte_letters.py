@@ -22,7 +22,8 @@ def to_letters(token: bytes) -> str:
     >>> to_letters(b" the\\n")
     'ĠtheĊ'
     """
-    return charmap_decode(token, "strict", _LETTERS)[0]
+    # A mapping may be a string, which typeshed does not know.
+    return charmap_decode(token, "strict", _LETTERS)[0]  # pyright: ignore[reportArgumentType]
 
 
 def all_to_letters(tokens: Sequence[bytes]) -> list[str]:

@@ -126,26 +126,30 @@ def _read_at_once(
         return None
     if isinstance(special_tokens, Mapping) and ids != special_tokens:
         return None
-    return _as_tokenizer_json(data, merges).vocab(ids, ignore_merges=False)
+    return _as_tokenizer_json(data, merges.encode()).vocab(ids, ignore_merges=False)
 
 
-def _as_tokenizer_json(data: bytes, lines: str) -> _core.TokenizerModel:
-    """vocab.json and the lines of merges.txt as the core reads them in a tokenizer.json."""
+def _as_tokenizer_json(data: bytes, lines: bytes) -> _core.TokenizerModel:
+    """vocab.json and the lines of merges.txt as the core reads them in a tokenizer.json. ValueError
+    for what it does not take."""
     # Each line becomes a JSON string; a control character in one makes it none, which the core says.
-    escaped = lines.replace("\\", "\\\\").replace('"', '\\"').replace("\n", '","')
-    quoted = f'["{escaped}"]' if lines else "[]"
-    document = b'{"model":{"vocab":%b,"merges":%b}}' % (data, quoted.encode())
-    return _core.read_tokenizer_json(document, VOCAB_FILE_NAME)[1]
+    escaped = lines.replace(b"\\", rb"\\").replace(b'"', rb"\"").replace(b"\n", b'","')
+    quoted = b'["%b"]' % escaped if lines else b"[]"
+    document = b'{"model":{"vocab":%b,"merges":%b}}' % (data, quoted)
+    rest, model = _core.read_tokenizer_json(document, VOCAB_FILE_NAME)
+    if json.loads(rest) != {"model": {"vocab": None, "merges": None}}:
+        raise ValueError(f"`{VOCAB_FILE_NAME}` closes its object before it ends")
+    return model
 
 
 def difference(files: Mapping[str, bytes], vocab: Vocab) -> tuple[str, str] | None:
     """Which of `files`, read back, differs from `vocab`, and in what; None if neither does."""
     data, merges_data = files[VOCAB_FILE_NAME], files[MERGES_FILE_NAME]
     try:
-        header, _, lines = merges_data.decode().partition("\n")
-        model = _as_tokenizer_json(data, lines.removesuffix("\n"))
+        header, _, lines = merges_data.partition(b"\n")
+        model = _as_tokenizer_json(data, lines.removesuffix(b"\n"))
         read = model.vocab(vocab.special_tokens, ignore_merges=vocab.ignore_merges)
-        if header.startswith(_HEADER) and read == vocab.core:
+        if header.startswith(_HEADER.encode()) and read == vocab.core:
             return None
     except ValueError:  # ours are ValueErrors, too
         pass

@@ -6,12 +6,13 @@ they use only what a byte-level BPE needs (`huggingface_parts`). The two long pa
 """
 
 from dataclasses import dataclass
+from itertools import chain, compress
 from typing import Any
 
 from tokenmill import _core
 from tokenmill.errors import FormatError, VocabError
 from tokenmill.tokenizer.formats import huggingface_parts as parts
-from tokenmill.tokenizer.formats.byte_letters import all_to_letters
+from tokenmill.tokenizer.formats.byte_letters import all_to_letters, from_letters
 from tokenmill.tokenizer.formats.checked_json import Place, dump_json, parse_json, quote_all
 from tokenmill.tokenizer.formats.split_regex import oniguruma_spelling
 from tokenmill.tokenizer.vocab import Extras, Origin, Vocab, check_merge_order
@@ -47,19 +48,23 @@ def letters_by_id(vocab: Vocab) -> list[str]:
     """
     keys = all_to_letters(vocab.tokens)
     for token, token_id in vocab.special_tokens.items():
-        keys[token_id] = token
-    if len(set(keys)) == len(keys) - max(0, keys.count("") - 1):
-        return keys
-    id_of: dict[str, int] = {}
-    for token_id, key in enumerate(keys):
-        if key and id_of.setdefault(key, token_id) != token_id:
-            special_id = vocab.special_tokens[key]
+        same = _spelled_by(token, vocab)
+        if same is not None:
             raise VocabError(
-                f"special token `{key}` is also how Hugging Face spells the bytes of token "
-                f"{id_of[key] if token_id == special_id else token_id}",
+                f"special token `{token}` is also how Hugging Face spells the bytes of token {same}",
                 "choose a longer special token, such as `<|name|>`",
             )
+        keys[token_id] = token
     return keys
+
+
+def _spelled_by(letters: str, vocab: Vocab) -> int | None:
+    """The id of the ordinary token of these letters. Letters spell one token, so no two ids share a
+    key unless one is special."""
+    try:
+        return vocab.core.token_id(from_letters(letters))
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -75,13 +80,19 @@ class InLetters:
 def in_letters(vocab: Vocab) -> InLetters:
     """VocabError as `letters_by_id`."""
     keys = letters_by_id(vocab)
-    # Loops of Python's own are most of what saving a vocab takes, so there are none where there is a
-    # way.
-    entries = list(map(": ".join, zip(quote_all(keys), map(str, range(len(keys))), strict=True)))
+    merges = "\n".join([f"{keys[left]} {keys[right]}" for left, right, _ in vocab.merges])
+    return InLetters(_entries(keys, vocab), merges.encode())
+
+
+def _entries(keys: list[str], vocab: Vocab) -> bytes:
+    has_token = bytearray(b"\1" * len(keys))
     for token_id in vocab.ids_without_token:
-        entries[token_id] = ""
-    merges = [f"{keys[left]} {keys[right]}" for left, right, _ in vocab.merges]
-    return InLetters("\n".join(filter(None, entries)).encode(), "\n".join(merges).encode())
+        has_token[token_id] = 0
+    quoted = quote_all(list(compress(keys, has_token)))
+    ids = compress(range(len(keys)), has_token)
+    # All in one formatting: loops of Python's own were most of what saving a vocab took.
+    lines = "%s: %d\n" * len(quoted) % tuple(chain.from_iterable(zip(quoted, ids, strict=True)))
+    return lines.removesuffix("\n").encode()
 
 
 def notes(vocab: Vocab) -> list[str]:
@@ -121,20 +132,20 @@ def write(vocab: Vocab, spelled: InLetters | None = None) -> bytes:
     # The two long parts are put in by hand: json indents in Python, seconds for a large vocab.
     start = dump_json(document).removesuffix(b'{},\n    "merges": []\n  }\n}\n')
     entries = spelled.entries.replace(b"\n", b",\n      ")
-    merges = _merges(spelled.merges)
-    return b'%b{\n      %b\n    },\n    "merges": %b\n  }\n}' % (start, entries, merges)
+    start += b'{\n      %b\n    },\n    "merges": [' % entries
+    if not spelled.merges:
+        return start + b"]\n  }\n}"
+    pairs = _pairs(spelled.merges)
+    return b'%b\n      [\n        "%b"\n      ]\n    ]\n  }\n}' % (start, pairs)
 
 
-def _merges(lines: bytes) -> bytes:
-    """The list of pairs, made of all lines at once."""
-    if not lines:
-        return b"[]"
+def _pairs(lines: bytes) -> bytes:
+    """What stands in `merges` between the first quote and the last, made of all lines at once."""
     # The only two letters that JSON escapes.
     quoted = lines.replace(b"\\", rb"\\").replace(b'"', rb"\"")
     # A zero for each space meanwhile: what comes between merges has spaces itself.
     pairs = quoted.replace(b" ", b"\0").replace(b"\n", b'"\n      ],\n      [\n        "')
-    pairs = pairs.replace(b"\0", b'",\n        "')
-    return b'[\n      [\n        "%b"\n      ]\n    ]' % pairs
+    return pairs.replace(b"\0", b'",\n        "')
 
 
 def _pre_tokenizer(pattern: str) -> dict[str, Any]:

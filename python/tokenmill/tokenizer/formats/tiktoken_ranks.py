@@ -8,6 +8,7 @@ round there are always merges that give tiktoken's ids (docs/formats.md has the 
 
 from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
+from itertools import chain, compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from tokenmill.tokenizer.vocab import Vocab
 
 RANKS_FILE_NAME = "ranks.tiktoken"
 SETTINGS_FILE_NAME = "ranks.json"
+_NEWLINE_AND_SPACE = bytes.maketrans(b"\n ", b" \n")
 # Vocabularies of the world by their number of ranks: only to say what a file without a pattern
 # probably is.
 _PUBLISHED = {
@@ -61,12 +63,15 @@ def notes(vocab: Vocab) -> list[str]:
 
 def write_ranks(vocab: Vocab) -> bytes:
     """The bytes of ranks.tiktoken."""
-    # Base64 ends in a newline, and so none stands behind the last.
-    base64 = b"".join(map(b2a_base64, vocab.tokens)).decode().split("\n")
-    lines = list(map(" ".join, zip(base64, map(str, range(len(vocab.tokens))), strict=False)))
+    ordinary = bytearray(b"\1" * len(vocab.tokens))
     for token_id in (*vocab.special_tokens.values(), *vocab.ids_without_token):
-        lines[token_id] = ""
-    return ("\n".join(filter(None, lines)) + "\n").encode()
+        ordinary[token_id] = 0
+    base64 = list(map(b2a_base64, compress(vocab.tokens, ordinary)))
+    ids = compress(range(len(vocab.tokens)), ordinary)
+    # All in one formatting, which takes half as long as line by line. Base64 comes with a newline at
+    # its end: a space stands where the newline should be, and the two change places.
+    lines = b"%b%d " * len(base64) % tuple(chain.from_iterable(zip(base64, ids, strict=True)))
+    return lines.translate(_NEWLINE_AND_SPACE)
 
 
 def write(vocab: Vocab) -> dict[str, bytes]:
