@@ -16,8 +16,6 @@ from tokenmill.errors import ConfigError, FormatError
 from tokenmill.storage.files import sha256_of, unreadable, write_folder_atomically
 from tokenmill.tokenizer import manifest as manifests
 from tokenmill.tokenizer.formats import (
-    course_files,
-    detect,
     gpt2_files,
     huggingface_json,
     tiktoken_ranks,
@@ -184,6 +182,9 @@ def read_tokenizer(
         if manifest is not None:
             _refuse_settings(path, pattern, special_tokens)
             return _read_described(path / huggingface_json.FILE_NAME, manifest)
+    # Every command imports this module, and few read files of others.
+    from tokenmill.tokenizer.formats import course_files, detect
+
     found = detect.detect(path)
     if found.kind == "ranks":
         return tiktoken_ranks.read(found.file, pattern=pattern, special_tokens=special_tokens)

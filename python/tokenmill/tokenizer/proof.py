@@ -36,7 +36,7 @@ class Proof:
 
 
 def prove(vocab: Vocab) -> Proof:
-    """All of it, in a tenth of a second for 100,000 tokens."""
+    """All of it, in a tenth of a second or two for 100,000 tokens."""
     core = vocab.core
     ranks = tiktoken_ranks.write_ranks(vocab)
     by_bytes = _core.Vocab.read_ranks(
