@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from bench.environments import last_line
 from bench.job import Answer, BenchError, Job, Outcome, outcome_from_json, read_answer, to_json
@@ -143,7 +143,7 @@ def _why(returncode: int, stderr: str) -> str:
 
 
 def _environment(entrant: Entrant) -> dict[str, str]:
-    """Every peer in Rust takes its number of threads from rayon's variable."""
+    """Every peer in Rust takes its number of threads from rayon's variable, and all have their bytecode."""
     ours = entrant.python == Path(sys.executable)
     paths = [str(REPOSITORY), *([os.environ.get("PYTHONPATH", "")] if ours else [])]
     return os.environ | {
@@ -151,4 +151,7 @@ def _environment(entrant: Entrant) -> dict[str, str]:
         "RAYON_NUM_THREADS": str(entrant.job.threads),
         "TOKENIZERS_PARALLELISM": "true" if entrant.job.threads > 1 else "false",
         "PYTHONWARNINGS": "ignore",
+        # Bytecode for everybody, wherever it may be written: without it a process that is timed compiles what it imports.
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(Path(gettempdir(), "tokenmill-bench-bytecode")),
     }
