@@ -9,9 +9,10 @@
 `train` and `count` read files, folders, globs, iterables and tables; `Tokenizer` encodes, decodes,
 saves and loads (`TokenBatch` is what it makes of many texts, `DecodeStream` decodes ids as they
 arrive); `PretokenCounts` add up, save and load; `encode_dataset` writes token files and `Dataset`
-opens them; `pull` fetches datasets. Errors are subclasses of `TokenmillError`.
+opens them; `pull` fetches datasets; `lm` trains and runs language models. Errors are subclasses of `TokenmillError`.
 """
 
+from tokenmill import lm
 from tokenmill._core import UNICODE_VERSION, __version__
 from tokenmill.dataset.dataset import Dataset
 from tokenmill.dataset.encode import encode_dataset
@@ -56,6 +57,7 @@ __all__ = [
     "count",
     "documents",
     "encode_dataset",
+    "lm",
     "pull",
     "train",
 ]

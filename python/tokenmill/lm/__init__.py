@@ -1,0 +1,75 @@
+"""Language models: shapes, training, generation. torch is loaded by the first thing that needs it.
+
+>>> import tokenmill as tm
+>>> tm.lm.preset("17m").d_ff
+1344
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.lm.model_config import PRESETS, ModelConfig, preset
+from tokenmill.lm.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from tokenmill.lm.accounting import account
+    from tokenmill.lm.evaluate import evaluate
+    from tokenmill.lm.export import export_model
+    from tokenmill.lm.generate import generate
+    from tokenmill.lm.import_model import import_model
+    from tokenmill.lm.model import Model
+    from tokenmill.lm.open_model import open_model
+    from tokenmill.lm.pretrain import DataSettings, TrainedModel, pretrain
+    from tokenmill.lm.sinks import LogSettings
+
+_LATER = {
+    "account": "accounting",
+    "evaluate": "evaluate",
+    "export_model": "export",
+    "generate": "generate",
+    "import_model": "import_model",
+    "Model": "model",
+    "open_model": "open_model",
+    "DataSettings": "pretrain",
+    "TrainedModel": "pretrain",
+    "pretrain": "pretrain",
+    "LogSettings": "sinks",
+}
+
+__all__ = [
+    "PRESETS",
+    "DataSettings",
+    "LogSettings",
+    "Model",
+    "ModelConfig",
+    "TrainSettings",
+    "TrainedModel",
+    "account",
+    "evaluate",
+    "export_model",
+    "generate",
+    "import_model",
+    "open_model",
+    "preset",
+    "pretrain",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module `tokenmill.lm` has no `{name}`")
+    import importlib
+
+    try:
+        # Importing a module puts it into this one's namespace, some under the name of what is in it.
+        found = getattr(importlib.import_module(f"tokenmill.lm.{_LATER[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "safetensors"):
+            raise
+        from tokenmill.errors import ConfigError
+
+        raise ConfigError(
+            f"`tokenmill.lm.{name}` needs {error.name}, which is not installed",
+            "pip install 'tokenmill[lm]'",
+        ) from None
+    globals()[name] = found
+    return found

@@ -1,0 +1,375 @@
+# pyright: basic
+"""The one training loop: step, evaluate, save, resume.
+
+A step is a function of weights, moments and its number: rows, learning rate and dropout follow from (seed, step). So a run that
+is killed and goes on from a checkpoint ends with the bits it would have ended with.
+"""
+
+import contextlib
+import logging
+import math
+import signal
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from tokenmill.errors import ConfigError, TokenmillError
+from tokenmill.lm.batches import Batch, Batches
+from tokenmill.lm.checkpoint import (
+    Checkpoint,
+    best_checkpoint,
+    copy_weights,
+    find_checkpoints,
+    remove_checkpoint,
+    save_checkpoint,
+    step_folder,
+    weights_of,
+)
+from tokenmill.lm.distributed import Ranks
+from tokenmill.lm.metrics import Metrics
+from tokenmill.lm.model import Model
+from tokenmill.lm.objective import Objective
+from tokenmill.lm.optimizer import make_optimizer, moments_of, restore_moments
+from tokenmill.lm.permutation import mixed
+from tokenmill.lm.progress_line import ProgressLine
+from tokenmill.lm.settings import TrainSettings
+
+CHECKPOINTS = "checkpoints"
+DIVERGED_NATS = 3.0
+DIVERGED_STEPS = 20
+
+log = logging.getLogger("tokenmill")
+
+
+class Stopped(TokenmillError):
+    """A signal asked training to stop; everything is saved."""
+
+    def __init__(self, step: int, signal_name: str) -> None:
+        super().__init__(f"stopped by {signal_name} after step {step:,}; all is saved")
+        self.step, self.signal_name = step, signal_name
+
+
+class Diverged(TokenmillError, ArithmeticError):
+    """The loss is not a number any more, or far above what it was."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step has to say."""
+
+    step: int
+    """Steps done, this one included."""
+    loss: float
+    lr: float
+    grad_norm: float
+    seconds: float
+    tokens: int
+
+
+@dataclass
+class Loop:
+    """Training under way."""
+
+    model: Model
+    objective: Objective
+    settings: TrainSettings
+    train: Batches
+    validation: Batches | None
+    folder: Path
+    metrics: Metrics | None
+    """Only the first rank has them."""
+    state: Mapping[str, Any]
+    """What every checkpoint says besides the step: model, data, tokenizer."""
+    ranks: Ranks
+    flops_per_token: float
+    peak_flops: float | None = None
+    on_step: list[Callable[[StepResult], None]] = field(default_factory=list)
+    on_sample: Callable[[int], list[str]] | None = None
+    on_validation: list[Callable[[int, float], None]] = field(default_factory=list)
+    step: int = 0
+    last_loss: float | None = None
+    """Of the last step."""
+    _validation_loss: tuple[int, float] | None = None
+    """The last one, and its step."""
+    _worse_steps: int = 0
+    _lowest: float = math.inf
+    _asked_to_stop: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.device = self.model.device
+        self.rates = settings.learning_rates()
+        self.optimizer = make_optimizer(
+            self.model,
+            settings.optimizer,
+            lr=settings.lr,
+            betas=(settings.beta1, settings.beta2),
+            eps=settings.eps,
+            weight_decay=settings.weight_decay,
+        )
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "fp16")
+        share = settings.batch_size // self.ranks.world_size
+        if share * self.ranks.world_size != settings.batch_size:
+            raise ConfigError(
+                f"batch size {settings.batch_size} cannot be shared equally by {self.ranks.world_size} ranks"
+            )
+        self.rows_per_rank = share
+        self.micro_batch_size = min(settings.micro_batch_size or share, share)
+        self.forward: nn.Module = self.objective
+
+    def prepare(self, *, compiled: bool) -> None:
+        """Put the compiler and the other ranks around the objective."""
+        if compiled:
+            self.forward = torch.compile(self.objective)  # pyright: ignore
+        if not self.ranks.is_alone:
+            self.forward = nn.parallel.DistributedDataParallel(self.forward)
+
+    def show_progress(self) -> ProgressLine:
+        """A line on stderr from now on."""
+        shown = ProgressLine(self.settings.max_steps, self.flops_per_token, self.peak_flops)
+        self.on_step.append(
+            lambda done: shown.step(done.step, done.loss, done.lr, done.tokens, done.seconds)
+        )
+        self.on_validation.append(shown.validation)
+        return shown
+
+    @property
+    def last_validation_loss(self) -> float | None:
+        return None if self._validation_loss is None else self._validation_loss[1]
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Go on from `checkpoint`."""
+        copy_weights(self.model, checkpoint.weights(), f"`{checkpoint.folder}`")
+        restore_moments(self.model, self.optimizer, checkpoint.optimizer())
+        self.step = checkpoint.step
+        self._lowest = checkpoint.state.get("lowest") or math.inf
+        if self.settings.precision == "fp16":
+            self.scaler.load_state_dict(checkpoint.state["scaler"])
+
+    def run(self) -> None:
+        """All steps that are left. Stopped after a signal, Diverged when the loss has gone."""
+        settings = self.settings
+        with self._signals():
+            while self.step < settings.max_steps:
+                result = self._step()
+                for call in self.on_step:
+                    call(result)
+                self._record(result)
+                is_last = self.step == settings.max_steps
+                saves = is_last or _is_due(self.step, settings.steps_between_saves)
+                # A checkpoint is known by its loss, or nobody could say which is the best.
+                every = settings.steps_between_evals
+                if every and (saves or _is_due(self.step, every)):
+                    self._evaluate()
+                if is_last or _is_due(self.step, settings.sample_every):
+                    self._sample()
+                stop = self.ranks.any(self._asked_to_stop is not None, self.device)
+                if saves or stop:
+                    self.save()
+                if stop and not is_last:
+                    raise Stopped(self.step, self._asked_to_stop or "a signal to another rank")
+
+    def _step(self) -> StepResult:
+        started = time.perf_counter()
+        settings = self.settings
+        lr = self.rates.rate(self.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        micro_batches = self._load()
+        targets = sum(batch.num_targets for batch in micro_batches)
+        targets = int(
+            self.ranks.sum(torch.tensor(float(targets), device=self.device, dtype=torch.float64))
+        )
+        self.objective.train()
+        total = torch.zeros((), device=self.device, dtype=torch.float64)
+        for number, batch in enumerate(micro_batches):
+            is_last = number == len(micro_batches) - 1
+            self._seed_dropout(number)
+            with self._without_sync(is_last), self._autocast():
+                loss = self.forward(batch.to(self.device))
+                # Ranks average their gradients, and we want the sum over targets.
+                scaled = loss * (self.ranks.world_size / max(1, targets))
+            self.scaler.scale(scaled).backward()
+            total += loss.detach().double()
+        mean = float(self.ranks.sum(total)) / max(1, targets)
+        grad_norm = self._clipped_norm()
+        self._require_sound(mean, grad_norm)
+        self.last_loss = mean
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+        tokens = settings.batch_size * (self.train.plan.width - 1)
+        return StepResult(self.step, mean, lr, grad_norm, time.perf_counter() - started, tokens)
+
+    def _load(self) -> list[Batch]:
+        rows = self.train.rows_of(self.step, self.settings.batch_size, self.settings.seed)
+        first = self.ranks.rank * self.rows_per_rank
+        ours = rows[first : first + self.rows_per_rank].tolist()
+        size = self.micro_batch_size
+        return [self.train.load(ours[at : at + size]) for at in range(0, len(ours), size)]
+
+    def _seed_dropout(self, micro_batch: int) -> None:
+        if self.model.config.dropout:
+            torch.manual_seed(mixed(self.settings.seed, self.step, micro_batch, self.ranks.rank))
+
+    def _without_sync(self, is_last: bool) -> Any:
+        if self.ranks.is_alone or is_last:
+            return contextlib.nullcontext()
+        return self.forward.no_sync()  # pyright: ignore
+
+    def _autocast(self) -> Any:
+        kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
+        kind = kinds.get(self.settings.precision)
+        if kind is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=kind)
+
+    def _clipped_norm(self) -> float:
+        self.scaler.unscale_(self.optimizer)
+        longest = math.inf if self.settings.clip is None else self.settings.clip
+        return float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), longest))
+
+    def _require_sound(self, loss: float, grad_norm: float) -> None:
+        """Diverged before a bad step is taken; the weights are still good, and are saved."""
+        self._lowest = min(self._lowest, loss)
+        self._worse_steps = self._worse_steps + 1 if loss > self._lowest + DIVERGED_NATS else 0
+        # With fp16 a gradient that overflows is skipped, and the scale lowered.
+        is_overflow = self.settings.precision == "fp16" and math.isfinite(loss)
+        if math.isfinite(loss) and (math.isfinite(grad_norm) or is_overflow):
+            if self._worse_steps < DIVERGED_STEPS:
+                return
+            what = (
+                f"the loss has been more than {DIVERGED_NATS:g} above its lowest, {self._lowest:.3f}, for "
+                f"{DIVERGED_STEPS} steps"
+            )
+        else:
+            what = f"the loss is {loss} and the gradient's norm {grad_norm}"
+        self.optimizer.zero_grad(set_to_none=True)
+        self.save()
+        raise Diverged(
+            f"{what}, at step {self.step + 1:,}; the weights before it are saved",
+            f"try a lower `--lr` (it is {self.settings.lr:g}), more `--warmup-steps`, or `--precision fp32`",
+        )
+
+    def _record(self, result: StepResult) -> None:
+        if self.metrics is None:
+            return
+        if (
+            result.step != 1
+            and result.step != self.settings.max_steps
+            and not _is_due(result.step, self.settings.log_every)
+        ):
+            return
+        rate = result.tokens / result.seconds
+        record = {
+            "kind": "train",
+            "step": result.step,
+            "tokens": result.step * result.tokens,
+            "loss": result.loss,
+            "lr": result.lr,
+            "grad_norm": result.grad_norm,
+            "tokens_per_second": rate,
+            "mfu": None
+            if self.peak_flops is None
+            else rate * self.flops_per_token / self.peak_flops,
+            "time": time.time(),
+        }
+        self.metrics.add(record)
+
+    @torch.no_grad()
+    def validation_loss(self) -> float | None:
+        """The mean loss over the same rows each time; ranks share them."""
+        if self.validation is None:
+            return None
+        self.objective.eval()
+        rows = list(self.validation.first(self.settings.eval_rows))[
+            self.ranks.rank :: self.ranks.world_size
+        ]
+        sums = torch.zeros(2, device=self.device, dtype=torch.float64)
+        for at in range(0, len(rows), self.micro_batch_size):
+            batch = self.validation.load(rows[at : at + self.micro_batch_size])
+            with self._autocast():
+                sums[0] += self.objective(batch.to(self.device)).double()
+            sums[1] += batch.num_targets
+        self.ranks.sum(sums)
+        return float(sums[0] / sums[1])
+
+    def _evaluate(self) -> None:
+        loss = self.validation_loss()
+        if loss is None:
+            return
+        self._validation_loss = (self.step, loss)
+        for call in self.on_validation:
+            call(self.step, loss)
+        if self.metrics is not None:
+            self.metrics.add(
+                {"kind": "validation", "step": self.step, "loss": loss, "time": time.time()}
+            )
+
+    def _sample(self) -> None:
+        if self.on_sample is None or self.metrics is None:
+            return
+        self.model.eval()
+        for text in self.on_sample(self.step):
+            self.metrics.add({"kind": "sample", "step": self.step, "text": text})
+
+    def save(self) -> None:
+        """A checkpoint of now. Older ones go, but for the last few and the best."""
+        if self.ranks.is_first:
+            if self.metrics is not None:
+                self.metrics.sync()
+            folder = self.folder / CHECKPOINTS
+            folder.mkdir(parents=True, exist_ok=True)
+            save_checkpoint(
+                step_folder(folder, self.step),
+                weights_of(self.model),
+                moments_of(self.model, self.optimizer),
+                self._state(),
+            )
+            self._forget(folder)
+        self.ranks.wait()
+
+    def _state(self) -> dict[str, Any]:
+        last = self._validation_loss
+        return {
+            "step": self.step,
+            "validation_loss": last[1] if last is not None and last[0] == self.step else None,
+            "lowest": None if math.isinf(self._lowest) else self._lowest,
+            "scaler": self.scaler.state_dict(),
+            **self.state,
+        }
+
+    def _forget(self, folder: Path) -> None:
+        best = best_checkpoint(folder)
+        for old in find_checkpoints(folder)[self.settings.keep_last :]:
+            if old != best:
+                remove_checkpoint(old)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Generator[None]:
+        """SIGINT, SIGTERM and SIGHUP end the run behind the step under way."""
+
+        def ask(number: int, _: object) -> None:
+            self._asked_to_stop = signal.Signals(number).name
+
+        names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        before: dict[int, Any] = {}
+        try:
+            for name in names:
+                number = getattr(signal, name)
+                with contextlib.suppress(ValueError):  # not the main thread: signals are not ours
+                    before[number] = signal.signal(number, ask)
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _is_due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0

@@ -1,0 +1,429 @@
+# pyright: basic
+"""`tm.lm.pretrain`: a dataset in, a run folder with checkpoints out."""
+
+import json
+import logging
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tokenmill import _core
+from tokenmill.errors import ConfigError, FormatError
+from tokenmill.lm.accounting import account
+from tokenmill.lm.batches import Batches
+from tokenmill.lm.checkpoint import Checkpoint, latest_checkpoint
+from tokenmill.lm.config_file import apply_overrides, read_config, require_known, settings_from
+from tokenmill.lm.distributed import Ranks, join_ranks, leave_ranks
+from tokenmill.lm.hardware import find_device, peak_flops
+from tokenmill.lm.loop import CHECKPOINTS, Loop, StepResult
+from tokenmill.lm.memory import is_out_of_memory, memory_need, require_memory
+from tokenmill.lm.metrics import Metrics
+from tokenmill.lm.model import Model
+from tokenmill.lm.model_config import ModelConfig, preset
+from tokenmill.lm.objective import NextToken
+from tokenmill.lm.packing import Plan, make_plan
+from tokenmill.lm.settings import TrainSettings, differing_setting, differing_shape
+from tokenmill.lm.sinks import LogSettings, make_sinks
+from tokenmill.lm.token_data import (
+    TokenData,
+    default_validation,
+    open_split,
+    require_one_tokenizer,
+)
+from tokenmill.progress import Meter, ProgressChoice
+from tokenmill.storage.files import local_path, write_atomically
+
+RUN_FILE = "run.json"
+FORMAT = "tokenmill run"
+
+log = logging.getLogger("tokenmill")
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Where ids come from."""
+
+    train: str | Path
+    """A dataset, or a plain file of ids."""
+    validation: str | Path | None = None
+    """`None` takes the split `validation` of `train`, if it has one."""
+    vocab_size: int | None = None
+    """For files that nothing describes."""
+    dtype: str | None = None
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """What a run has made."""
+
+    folder: Path
+    model: Model
+    step: int
+    train_loss: float | None
+    validation_loss: float | None
+    seconds: float
+    """Of this call."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "out": str(self.folder),
+            "step": self.step,
+            "parameters": self.model.num_parameters,
+            "loss": self.train_loss,
+            "validation_loss": self.validation_loss,
+            "seconds": self.seconds,
+        }
+
+
+def pretrain(
+    data: str | os.PathLike[str] | DataSettings,
+    out: str | os.PathLike[str],
+    *,
+    model: ModelConfig | str | None = None,
+    settings: TrainSettings | None = None,
+    logs: LogSettings | None = None,
+    resume: bool = True,
+    force: bool = False,
+    progress: ProgressChoice = None,
+    on_step: Callable[[StepResult], None] | None = None,
+    **changes: Any,
+) -> TrainedModel:
+    """Train a model on the ids of `data`, in the folder `out`.
+
+    `model` is a preset or a shape; its vocab is that of the data. Keywords change single settings (`max_steps=500`). A run that was
+    stopped goes on from its last good checkpoint, to the same bits; one that is done is opened. ConfigError if `out` holds
+    another run, unless `force` clears it away.
+    """
+    given = data if isinstance(data, DataSettings) else DataSettings(Path(data))
+    run = prepare_pretrain(
+        given,
+        out,
+        model=model,
+        settings=replace(settings or TrainSettings(), **changes),
+        logs=logs,
+        resume=resume,
+        force=force,
+        progress=progress,
+    )
+    return run.run(on_step, shows_progress=_is_shown(progress))
+
+
+def _is_shown(progress: ProgressChoice) -> bool:
+    return sys.stderr.isatty() if progress is None else bool(progress)
+
+
+@dataclass(frozen=True)
+class PretrainRun:
+    """A run checked and ready."""
+
+    train: TokenData
+    validation: TokenData | None
+    config: ModelConfig
+    settings: TrainSettings
+    logs: LogSettings
+    out: Path
+    resume: bool
+    force: bool
+    device: torch.device
+    ranks: Ranks
+    train_plan: Plan
+    validation_plan: Plan | None
+
+    def state(self) -> dict[str, Any]:
+        """What each checkpoint and the run's own file say."""
+        return {
+            "model": self.config.as_json(),
+            "settings": self.settings.as_json(),
+            "data": {"name": self.train.name, "sha256": self.train.sha256},
+            "tokenizer_sha256": self.train.tokenizer_sha256,
+            "ranks": self.ranks.world_size,
+            "threads": torch.get_num_threads(),
+            "versions": {
+                "tokenmill": _core.__version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+            },
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """What the run is going to cost."""
+        counted = account(self.config, batch_size=self._rows_at_once())
+        tokens = self.settings.batch_size * self.config.context
+        return {
+            **self.state(),
+            "parameters": counted.parameters.total,
+            "tokens": self.train.num_tokens,
+            "tokens_per_step": tokens,
+            "epochs": self.settings.max_steps * self.settings.batch_size / len(self.train_plan),
+            "flops": counted.training_flops_per_token * tokens * self.settings.max_steps,
+            "memory_bytes": counted.memory.total,
+            "packing": asdict(self.train_plan.waste),
+        }
+
+    def _rows_at_once(self) -> int:
+        share = max(1, self.settings.batch_size // self.ranks.world_size)
+        return min(self.settings.micro_batch_size or share, share)
+
+    def run(
+        self,
+        on_step: Callable[[StepResult], None] | None = None,
+        *,
+        shows_progress: bool = False,
+    ) -> TrainedModel:
+        """Train what is left of it."""
+        started = time.perf_counter()
+        require_memory(self.config, self._rows_at_once(), self.device)
+        checkpoint = self._found()
+        model = Model(self.config, seed=self.settings.seed).to(self.device)
+        metrics = self._metrics(0 if checkpoint is None else checkpoint.step)
+        loop = self._loop(model, metrics, on_step)
+        shown = loop.show_progress() if shows_progress and self.ranks.is_first else None
+        try:
+            if checkpoint is not None:
+                loop.resume(checkpoint)
+            loop.prepare(compiled=self._compiles())
+            loop.run()
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise memory_need(self.config, self._rows_at_once(), self.device).error() from error
+            raise
+        finally:
+            if shown is not None:
+                shown.end()
+            if metrics is not None:
+                metrics.close()
+            leave_ranks()
+        seconds = time.perf_counter() - started
+        return TrainedModel(
+            self.out, model, loop.step, loop.last_loss, loop.last_validation_loss, seconds
+        )
+
+    def _loop(
+        self,
+        model: Model,
+        metrics: Metrics | None,
+        on_step: Callable[[StepResult], None] | None,
+    ) -> Loop:
+        masked = self.settings.document_mask
+        batches = Batches(self.train.tokens, self.train_plan, self.train.mask, masked)
+        validation = None
+        if self.validation is not None and self.validation_plan is not None:
+            validation = Batches(
+                self.validation.tokens, self.validation_plan, self.validation.mask, masked
+            )
+        return Loop(
+            model,
+            NextToken(model),
+            self.settings,
+            batches,
+            validation,
+            self.out,
+            metrics,
+            self.state(),
+            self.ranks,
+            account(self.config).training_flops_per_token,
+            peak_flops(self.device) if self.ranks.is_first else None,
+            [] if on_step is None else [on_step],
+            self._sampler(model),
+        )
+
+    def _sampler(self, model: Model) -> Callable[[int], list[str]] | None:
+        """What writes samples while a model is trained, if they are wanted and can be read."""
+        tokenizer, settings = self.train.tokenizer, self.settings
+        if not settings.sample_every or tokenizer is None:
+            return None
+        from tokenmill.lm.generate import generate
+
+        def sample(_: int) -> list[str]:
+            prompts = list(settings.sample_prompts)
+            found = generate(model, tokenizer, prompts, max_tokens=settings.sample_tokens)
+            return [prompt + each.text for prompt, each in zip(prompts, found, strict=True)]
+
+        return sample
+
+    def _compiles(self) -> bool:
+        return self.settings.compile == "on"
+
+    def _metrics(self, step: int) -> Metrics | None:
+        if not self.ranks.is_first:
+            return None
+        self.out.mkdir(parents=True, exist_ok=True)
+        self._describe()
+        sinks = make_sinks(self.logs, self.out, self.state())
+        return Metrics(self.out, sinks, after_step=step)
+
+    def _describe(self) -> None:
+        """What a reader of the folder wants to know, before there is a checkpoint."""
+        text = json.dumps({"format": FORMAT, "format_version": 1, **self.state()}, indent=1)
+        write_atomically(self.out / RUN_FILE, text.encode() + b"\n")
+        if self.train.tokenizer is not None and not (self.out / "tokenizer").exists():
+            self.train.tokenizer.save(self.out / "tokenizer")
+
+    def _found(self) -> Checkpoint | None:
+        """The checkpoint to go on from, after a look at what `out` holds."""
+        if self.force and self.ranks.is_first and self.out.exists():
+            _require_run(self.out)
+            shutil.rmtree(self.out)
+        self.ranks.wait()
+        if not self.out.exists() or not any(self.out.iterdir()):
+            return None
+        before = _require_run(self.out)
+        self._require_same(before)
+        if not self.resume:
+            raise ConfigError(
+                f"`{self.out}` holds a run already",
+                "pass `--resume` to go on with it, `--force` to start anew, or name another folder",
+            )
+        return latest_checkpoint(self.out / CHECKPOINTS)
+
+    def _require_same(self, before: dict[str, Any]) -> None:
+        """ConfigError naming both sides if the run that `before` describes is another one."""
+        now = self.state()
+        hint = "choose another folder, or pass `--force` to start anew"
+        if before["data"]["sha256"] != now["data"]["sha256"]:
+            raise ConfigError(
+                f"`{self.out}` was trained on ids of sha256 `{before['data']['sha256'][:16]}…`, "
+                f"not `{now['data']['sha256'][:16]}…`",
+                hint,
+            )
+        if before["tokenizer_sha256"] != now["tokenizer_sha256"]:
+            raise ConfigError(
+                f"`{self.out}` is of the tokenizer `{before['tokenizer_sha256']}`, not `{now['tokenizer_sha256']}`",
+                hint,
+            )
+        difference = differing_shape(
+            ModelConfig.from_json(before["model"]), self.config
+        ) or differing_setting(before["settings"], now["settings"])
+        if difference is not None:
+            raise ConfigError(f"`{self.out}` was begun with {difference}", hint)
+
+
+def _require_run(folder: Path) -> dict[str, Any]:
+    """What `folder` says about its run. ConfigError if it holds something else."""
+    try:
+        found = json.loads((folder / RUN_FILE).read_bytes())
+    except FileNotFoundError:
+        raise ConfigError(
+            f"`{folder}` exists and is no run of ours", "choose a place that does not exist yet"
+        ) from None
+    except ValueError as error:
+        raise FormatError(f"`{folder / RUN_FILE}` is not valid JSON: {error}") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise FormatError(f"`{folder / RUN_FILE}` is not ours")
+    return found
+
+
+def prepare_pretrain(
+    data: DataSettings,
+    out: str | os.PathLike[str],
+    *,
+    model: ModelConfig | str | None = None,
+    settings: TrainSettings | None = None,
+    logs: LogSettings | None = None,
+    resume: bool = True,
+    force: bool = False,
+    progress: ProgressChoice = None,
+    fits_vocab: bool = False,
+) -> PretrainRun:
+    """A run whose data, model and settings fit each other. The arguments are those of `pretrain`."""
+    settings = settings or TrainSettings()
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    ranks = join_ranks("cuda" if settings.device.startswith("cuda") else "cpu")
+    device = find_device(settings.device, ranks.local_rank)
+    train, validation = _open(data, progress)
+    config = _shape(model, train, fits_vocab=fits_vocab)
+    width = config.context + 1
+    plans = [
+        make_plan(
+            settings.packing,
+            each.num_tokens,
+            each.ends if settings.packing == "best-fit" else None,
+            width,
+            each.name,
+        )
+        for each in (train, validation)
+        if each is not None
+    ]
+    return PretrainRun(
+        train,
+        validation,
+        config,
+        settings,
+        logs or LogSettings(),
+        local_path(out),
+        resume,
+        force,
+        device,
+        ranks,
+        plans[0],
+        plans[1] if len(plans) > 1 else None,
+    )
+
+
+def prepare_from_tables(
+    tables: Mapping[str, Mapping[str, Any]],
+    *,
+    preset_name: str | None,
+    config: Path | None,
+    overrides: Sequence[str],
+    **more: Any,
+) -> PretrainRun:
+    """A run from the tables of a TOML file, changed by `a.b=c` and then by `tables`, which are those of the command line."""
+    values = apply_overrides(read_config(config) if config is not None else {}, overrides)
+    for name, table in tables.items():
+        values[name] = {**values.get(name, {}), **table}
+    name = preset_name or values.pop("preset", "1m")
+    values.pop("preset", None)
+    require_known(values, tables, "table")
+    data = settings_from(DataSettings, values["data"], "data")
+    shape = settings_from(ModelConfig, values["model"], "model", preset(name))
+    stated = "vocab_size" in values["model"]
+    return prepare_pretrain(
+        data,
+        model=shape,
+        settings=settings_from(TrainSettings, values["train"], "train"),
+        logs=settings_from(LogSettings, values["log"], "log"),
+        fits_vocab=not stated,
+        **more,
+    )
+
+
+def _open(data: DataSettings, progress: ProgressChoice) -> tuple[TokenData, TokenData | None]:
+    meter = Meter(progress)
+    try:
+        options: dict[str, Any] = {
+            "vocab_size": data.vocab_size,
+            "dtype": data.dtype,
+            "meter": meter,
+        }
+        train = open_split(data.train, "train", **options)
+        where = data.validation if data.validation is not None else data.train
+        split = default_validation(where) if data.validation is None else "validation"
+        validation = None if split is None else open_split(where, split, **options)
+    finally:
+        meter.end()
+    if validation is not None:
+        require_one_tokenizer(train, validation)
+    return train, validation
+
+
+def _shape(model: ModelConfig | str | None, train: TokenData, *, fits_vocab: bool) -> ModelConfig:
+    if model is None or isinstance(model, str):
+        return preset(model or "1m", vocab_size=train.vocab_size)
+    if fits_vocab:
+        return replace(model, vocab_size=train.vocab_size)
+    if model.vocab_size != train.vocab_size:
+        raise ConfigError(
+            f"the model has a vocab of {model.vocab_size:,}, `{train.name}` one of {train.vocab_size:,}",
+            "leave `vocab_size` of the model out: it follows from the data",
+        )
+    return model

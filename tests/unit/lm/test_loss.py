@@ -1,0 +1,46 @@
+"""The chunked loss is the plain one: value, both gradients, any chunk, type and mask."""
+
+import pytest
+import torch
+
+from tokenmill.lm import loss
+from tokenmill.lm.loss import NOT_TRAINED, chunked_loss, plain_loss
+
+
+@pytest.mark.parametrize("softcap", [None, 4.0])
+@pytest.mark.parametrize("chunk_bytes", [1, 5000, 1 << 30])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_chunks_make_no_difference(
+    monkeypatch: pytest.MonkeyPatch, softcap: float | None, chunk_bytes: int, dtype: torch.dtype
+) -> None:
+    monkeypatch.setattr(loss, "CHUNK_BYTES", chunk_bytes)
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(3, 11, 8, dtype=dtype, generator=generator, requires_grad=True)
+    head = torch.randn(130, 8, dtype=dtype, generator=generator, requires_grad=True)
+    targets = torch.randint(0, 130, (3, 11), generator=generator)
+    targets[1, 4:] = NOT_TRAINED
+    found, wanted = (make(hidden, head, targets, softcap) for make in (chunked_loss, plain_loss))
+    atol, rtol = (1e-4, 1e-5) if dtype == torch.float32 else (1e-10, 1e-10)
+    torch.testing.assert_close(found, wanted, atol=atol, rtol=rtol)
+    for ours, theirs in zip(
+        torch.autograd.grad(found * 0.3, (hidden, head)),
+        torch.autograd.grad(wanted * 0.3, (hidden, head)),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, atol=atol, rtol=rtol)
+
+
+def test_nothing_to_train_on_is_zero() -> None:
+    hidden = torch.randn(1, 4, 8, requires_grad=True)
+    head = torch.randn(20, 8, requires_grad=True)
+    found = chunked_loss(hidden, head, torch.full((1, 4), NOT_TRAINED))
+    found.backward()
+    assert found == 0
+    assert hidden.grad is not None
+    assert not hidden.grad.any()
+
+
+def test_no_gradient_is_kept_where_none_is_wanted() -> None:
+    with torch.no_grad():
+        found = chunked_loss(torch.randn(1, 4, 8), torch.randn(20, 8), torch.zeros(1, 4).long())
+    assert not found.requires_grad
