@@ -10,6 +10,7 @@ from tokenmill.cli.decode import decode
 from tokenmill.cli.demo import demo
 from tokenmill.cli.encode import encode
 from tokenmill.cli.inspect import inspect
+from tokenmill.cli.lm import lm
 from tokenmill.cli.pull import pull
 from tokenmill.cli.report import report
 from tokenmill.cli.stats import stats
@@ -62,6 +63,7 @@ app.command()(inspect)
 app.command()(stats)
 app.command()(verify)
 app.add_typer(report)
+app.add_typer(lm)
 
 
 def main() -> None:
