@@ -1,6 +1,7 @@
 # pyright: basic
 """Ranks under `torchrun`: who am I, sums over all, and one alone when there is nobody else."""
 
+import gc
 import os
 from dataclasses import dataclass
 
@@ -55,5 +56,8 @@ def join_ranks(device_type: str) -> Ranks:
 
 
 def leave_ranks() -> None:
+    """Part from the other ranks. Whatever still talks to them must be gone: threads of a group that outlive it abort the
+    process at its end."""
     if dist.is_available() and dist.is_initialized():
+        gc.collect()
         dist.destroy_process_group()

@@ -200,6 +200,7 @@ class PretrainRun:
                 shown.end()
             if metrics is not None:
                 metrics.close()
+            loop.forward = loop.objective
             leave_ranks()
         seconds = time.perf_counter() - started
         return TrainedModel(

@@ -104,7 +104,7 @@ def killed_and_whole(tmp_path: Path, dataset: Path, ranks: int, kills: int, seed
     return killed
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_runs_end_with_the_same_bits(tmp_path: Path, dataset: Path, ranks: int) -> None:
     assert killed_and_whole(tmp_path, dataset, ranks, kills=3 - ranks, seed=ranks) >= 1
 
@@ -132,6 +132,7 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, dataset: Path) -> 
     require_same(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_two_ranks_train_as_one(tmp_path: Path, dataset: Path) -> None:
     options = {"float64": True, "max_steps": 100, "save_every": 100, "model": MODEL}
     for ranks in (1, 2):
