@@ -49,7 +49,7 @@ def import_(
     quiet: flags.Quiet = False,
     verbose: flags.Verbose = 0,
 ) -> None:
-    """Read a model of others, to generate with it or to train on.
+    """Read a model of others, to generate with it or to evaluate it.
 
     FOLDER is a Llama or Qwen3 of transformers (safetensors), or a checkpoint of the CS336 course: a .pt or .safetensors
     file, or a folder with one and model_config.json. No code in it is run.

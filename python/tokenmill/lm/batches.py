@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tokenmill.lm.loss import NOT_TRAINED
-from tokenmill.lm.packing import Plan, WrappedPlan
+from tokenmill.dataset.windows import NOT_TRAINED
+from tokenmill.lm.packing import Plan
 from tokenmill.lm.permutation import permute
 
 
@@ -95,7 +95,3 @@ class Batches:
         size = len(self.plan)
         count = min(size, most)
         return (index * size // count for index in range(count))
-
-    @property
-    def is_wrapped(self) -> bool:
-        return isinstance(self.plan, WrappedPlan)

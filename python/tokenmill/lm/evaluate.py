@@ -25,9 +25,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tokenmill.dataset.windows import NOT_TRAINED
 from tokenmill.errors import ConfigError, FormatError, VocabError
 from tokenmill.lm.evaluate_settings import EvaluateSettings
-from tokenmill.lm.loss import CHUNK_BYTES, NOT_TRAINED
+from tokenmill.lm.loss import CHUNK_BYTES
 from tokenmill.lm.model import Model
 from tokenmill.progress import Meter
 

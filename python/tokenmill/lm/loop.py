@@ -6,7 +6,6 @@ is killed and goes on from a checkpoint ends with the bits it would have ended w
 """
 
 import contextlib
-import logging
 import math
 import signal
 import time
@@ -42,8 +41,6 @@ from tokenmill.lm.settings import TrainSettings
 CHECKPOINTS = "checkpoints"
 DIVERGED_NATS = 3.0
 DIVERGED_STEPS = 20
-
-log = logging.getLogger("tokenmill")
 
 
 class Stopped(TokenmillError):

@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-NOT_TRAINED = -100
+from tokenmill.dataset.windows import NOT_TRAINED
+
 CHUNK_BYTES = 4 << 20
 """Of one chunk's logits: what stays in a second-level cache, or close to it."""
 

@@ -2,7 +2,6 @@
 """`tm.lm.pretrain`: a dataset in, a run folder with checkpoints out."""
 
 import json
-import logging
 import os
 import platform
 import shutil
@@ -43,8 +42,6 @@ from tokenmill.storage.files import local_path, write_atomically
 
 RUN_FILE = "run.json"
 FORMAT = "tokenmill run"
-
-log = logging.getLogger("tokenmill")
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class TrainSettings:
     """Whether documents in one row are kept from looking at each other."""
     precision: str = "fp32"
     compile: str = "auto"
-    """`auto` compiles where the steps that are planned repay the wait."""
+    """Whether torch.compile is used; `auto` does not use it yet."""
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, `mps`; `auto` is a GPU if there is one."""
     threads: int | None = None

@@ -2,7 +2,6 @@
 """Where metrics are shown besides their file: TensorBoard and Weights & Biases. Both only repeat `metrics.jsonl`."""
 
 import importlib.util
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ from tokenmill.sources.choices import require_one_of
 
 SINKS = ("tensorboard", "wandb")
 TENSORBOARD_FOLDER = "tensorboard"
-
-log = logging.getLogger("tokenmill")
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from tokenmill.dataset.windows import NOT_TRAINED
 from tokenmill.lm import loss
-from tokenmill.lm.loss import NOT_TRAINED, chunked_loss, plain_loss
+from tokenmill.lm.loss import chunked_loss, plain_loss
 
 
 @pytest.mark.parametrize("softcap", [None, 4.0])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenmill.dataset.windows import NOT_TRAINED
 from tokenmill.errors import ConfigError
 from tokenmill.lm.batches import Batches
-from tokenmill.lm.loss import NOT_TRAINED
 from tokenmill.lm.packing import BestFitPlan, WrappedPlan, best_fit, make_plan
 from tokenmill.lm.permutation import permute
 
