@@ -267,7 +267,9 @@ def _held_logits(config: ModelConfig, batch_size: int) -> Product:
 
 
 def _activations(config: ModelConfig, batch_size: int) -> list[Product]:
-    """Numbers that autograd keeps between the way forth and back; the tensors behind each product are in its name."""
+    """Numbers that autograd keeps between the way forth and back; the tensors behind each product are in its name.
+
+    Of the model as it stands in `model.py`; with `passes`, in training on a CPU, they are somewhat fewer."""
     tokens = ("tokens", batch_size * config.context)
     layers, width, queries, keys, inner, _ = _sizes(config)
     per_layer: list[tuple[str, tuple[tuple[str, int], ...]]] = [

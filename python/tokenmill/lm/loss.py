@@ -77,17 +77,22 @@ def _loss_of_chunk(
     logits = raw if softcap is None else softcap * torch.tanh(raw / softcap)
     is_trained = targets != NOT_TRAINED
     safe = targets.clamp(min=0).unsqueeze(1)
-    log_sum = logits.logsumexp(dim=1, keepdim=True)
-    loss = ((log_sum - logits.gather(1, safe)).squeeze(1) * is_trained).sum()
     if not wants_grad:
-        return loss, logits
-    # The gradient of log-softmax: probabilities, less one at the target.
-    grad = (logits - log_sum).exp_()
+        log_sum = logits.logsumexp(dim=1, keepdim=True)
+        return _summed(log_sum, logits, safe, is_trained), logits
+    # The gradient of log-softmax: probabilities, less one at the target. The largest of them is exp(largest logit) over their sum.
+    grad = logits.softmax(dim=1)
+    log_sum = logits.amax(1, keepdim=True) - grad.amax(1, keepdim=True).log_()
+    loss = _summed(log_sum, logits, safe, is_trained)
     grad.scatter_add_(1, safe, torch.full_like(log_sum, -1.0))
     grad *= is_trained.unsqueeze(1)
     if softcap is not None:
         grad *= 1 - (logits / softcap).square()
     return loss, grad
+
+
+def _summed(log_sum: Tensor, logits: Tensor, targets: Tensor, is_trained: Tensor) -> Tensor:
+    return ((log_sum - logits.gather(1, targets)).squeeze(1) * is_trained).sum()
 
 
 def _wide(tensor: Tensor) -> torch.dtype:

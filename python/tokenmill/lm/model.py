@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tokenmill.errors import ConfigError
+from tokenmill.lm import passes
 from tokenmill.lm.model_config import ModelConfig
 
 
@@ -45,6 +46,8 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.kind == "rmsnorm":
+            if passes.pays_off(x):
+                return passes.rms_norm(x, self.weight, self.eps)
             return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
         return F.layer_norm(x, self.weight.shape, self.weight, None, self.eps)
 
@@ -58,6 +61,8 @@ class View:
     mask: Tensor | None
     """True where a query may look at a key, (B, 1, T, S); `None` is everything up to itself."""
     cache: "KeyValueCache | None" = None
+    turns_TP: Tensor | None = None
+    """Cosines and sines once more, as `passes` wants them; `None` is not to use it."""
 
 
 class Attention(nn.Module):
@@ -75,15 +80,11 @@ class Attention(nn.Module):
 
     def forward(self, x_BTD: Tensor, view: View) -> Tensor:
         config = self.config
-        heads = (*x_BTD.shape[:2], -1, config.d_head)
-        q_BTHE = self.q_proj(x_BTD).view(heads)
-        k_BTGE = self.k_proj(x_BTD).view(heads)
-        v_BTGE = self.v_proj(x_BTD).view(heads)
-        if config.qk_norm:
-            q_BTHE, k_BTGE = self.q_norm(q_BTHE), self.k_norm(k_BTGE)
-        q, k, v = q_BTHE.transpose(1, 2), k_BTGE.transpose(1, 2), v_BTGE.transpose(1, 2)
-        if view.cos_TE is not None and view.sin_TE is not None:
-            q, k = rotate(q, view.cos_TE, view.sin_TE), rotate(k, view.cos_TE, view.sin_TE)
+        if view.turns_TP is None:
+            q, k = self._queries_and_keys(x_BTD, view)
+        else:
+            q, k = self._queries_and_keys_at_once(x_BTD, view.turns_TP)
+        v = self.v_proj(x_BTD).unflatten(-1, (-1, config.d_head)).transpose(1, 2)
         if view.cache is not None:
             k, v = view.cache.extend(self.layer, k, v)
         mixed_BHTE = F.scaled_dot_product_attention(
@@ -97,6 +98,33 @@ class Attention(nn.Module):
             enable_gqa=config.kv_heads != config.num_heads,
         )
         return self.o_proj(mixed_BHTE.transpose(1, 2).flatten(2))
+
+    def _queries_and_keys(self, x_BTD: Tensor, view: View) -> tuple[Tensor, Tensor]:
+        """(B, H, T, E) and (B, G, T, E)."""
+        q_BTHE = self.q_proj(x_BTD).unflatten(-1, (-1, self.config.d_head))
+        k_BTGE = self.k_proj(x_BTD).unflatten(-1, (-1, self.config.d_head))
+        if self.config.qk_norm:
+            q_BTHE, k_BTGE = self.q_norm(q_BTHE), self.k_norm(k_BTGE)
+        q, k = q_BTHE.transpose(1, 2), k_BTGE.transpose(1, 2)
+        if view.cos_TE is not None and view.sin_TE is not None:
+            q, k = rotate(q, view.cos_TE, view.sin_TE), rotate(k, view.cos_TE, view.sin_TE)
+        return q, k
+
+    def _queries_and_keys_at_once(self, x_BTD: Tensor, turns_TP: Tensor) -> tuple[Tensor, Tensor]:
+        """The same up to the order within heads, in one product and one pass."""
+        config, e = self.config, self.config.d_head
+        weights = (passes.side_by_side(each.weight, e) for each in (self.q_proj, self.k_proj))
+        both = F.linear(x_BTD, torch.cat(tuple(weights))).unflatten(-1, (-1, e))
+        if config.qk_norm:
+            q_gain, k_gain = (
+                passes.side_by_side(each.weight, e) for each in (self.q_norm, self.k_norm)
+            )
+            gains = torch.cat(
+                (q_gain.expand(config.num_heads, e), k_gain.expand(config.kv_heads, e))
+            )
+            both = passes.unit_rms(both, config.norm_eps) * gains
+        q, k = passes.turned(both, turns_TP).split((config.num_heads, config.kv_heads), dim=1)
+        return q, k
 
 
 class FeedForward(nn.Module):
@@ -171,6 +199,7 @@ class Model(nn.Module):
         if config.tied_head:
             self.lm_head.weight = self.model.embed_tokens.weight
         self._tables: tuple[Tensor, Tensor] | None = None
+        self._turn_table: Tensor | None = None
         if self.lm_head.weight.device.type != "meta":
             self.reset(seed)
 
@@ -261,8 +290,10 @@ class Model(nn.Module):
             if self.config.positions == "learned":
                 is_start = F.pad(segments_BT[:, 1:] != segments_BT[:, :-1], (1, 0), value=True)
                 positions = positions - (positions * is_start).cummax(dim=1).values
-        cos, sin = self.rope(length) if self.config.positions == "rope" else (None, None)
-        return View(cos, sin, mask), positions
+        if self.config.positions != "rope":
+            return View(None, None, mask), positions
+        turns = self._turns(length) if passes.pays_off(self.lm_head.weight) else None
+        return View(*self.rope(length), mask, turns_TP=turns), positions
 
     def rope(self, length: int) -> tuple[Tensor, Tensor]:
         """Tables for the positions from 0 on, kept for the next call."""
@@ -277,6 +308,14 @@ class Model(nn.Module):
             with torch.inference_mode(False):
                 self._tables = rope_table(self.config, torch.arange(most, device=self.device))
         return self._tables[0][:length], self._tables[1][:length]
+
+    def _turns(self, length: int) -> Tensor:
+        if self._turn_table is None or len(self._turn_table) != length:
+            config = self.config
+            self._turn_table = passes.turn_table(
+                *self.rope(length), config.num_heads + config.kv_heads
+            ).to(self.lm_head.weight.dtype.to_complex())
+        return self._turn_table
 
 
 def softcapped(logits: Tensor, softcap: float | None) -> Tensor:

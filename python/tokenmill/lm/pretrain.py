@@ -29,6 +29,7 @@ from tokenmill.lm.model import Model
 from tokenmill.lm.model_config import ModelConfig, preset
 from tokenmill.lm.objective import NextToken
 from tokenmill.lm.packing import Plan, make_plan
+from tokenmill.lm.passes import keep_memory
 from tokenmill.lm.settings import TrainSettings, differing_setting, differing_shape
 from tokenmill.lm.sinks import LogSettings, make_sinks
 from tokenmill.lm.token_data import (
@@ -178,6 +179,8 @@ class PretrainRun:
         """Train what is left of it."""
         started = time.perf_counter()
         require_memory(self.config, self._rows_at_once(), self.device)
+        if self.device.type == "cpu":
+            keep_memory()
         checkpoint = self._found()
         model = Model(self.config, seed=self.settings.seed).to(self.device)
         metrics = self._metrics(0 if checkpoint is None else checkpoint.step)

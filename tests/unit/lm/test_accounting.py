@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from tokenmill.errors import ConfigError
-from tokenmill.lm import loss
+from tokenmill.lm import loss, passes
 from tokenmill.lm.accounting import CHUNK_BYTES, FLOAT_BYTES, Account, account
 from tokenmill.lm.model import KeyValueCache, Model
 from tokenmill.lm.model_config import (
@@ -109,6 +109,13 @@ def kept_by_autograd(config: ModelConfig, batch_size: int) -> int:
     return sum(t.untyped_storage().nbytes() for at, t in kept.items() if at not in weights)
 
 
+@pytest.fixture
+def _plain_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model as it runs everywhere but in training on a CPU."""
+    monkeypatch.setattr(passes, "pays_off", lambda _: False)
+
+
+@pytest.mark.usefixtures("_plain_form")
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("config", CONFIGS, ids=range(20))
 def test_activations_are_what_autograd_keeps(config: ModelConfig, dropout: float) -> None:
@@ -117,12 +124,19 @@ def test_activations_are_what_autograd_keeps(config: ModelConfig, dropout: float
     assert found == pytest.approx(kept_by_autograd(changed, 2), rel=0.1)
 
 
+@pytest.mark.usefixtures("_plain_form")
 @pytest.mark.parametrize(
     "changes", [{}, {"qk_norm": True, "num_kv_heads": 2}, {"norm_place": "post"}]
 )
 def test_activations_of_a_preset_are_exact(changes: dict[str, Any]) -> None:
     config = preset("1m", context=32, vocab_size=300, **changes)
     assert account(config, batch_size=2).memory["activations"] == kept_by_autograd(config, 2)
+
+
+def test_training_on_a_cpu_keeps_less() -> None:
+    config = preset("1m")
+    found = account(config, batch_size=8).memory["activations"]
+    assert 0.8 * found < kept_by_autograd(config, 8) < found
 
 
 def test_memory() -> None:
