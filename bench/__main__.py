@@ -15,6 +15,7 @@ from bench.commands.dataset_run import DatasetRun, dataset_run
 from bench.commands.encode_equality import check_encoders, vocabularies
 from bench.commands.encode_run import Run, encode_run
 from bench.commands.equality import EXACT_PEERS, check_equality
+from bench.commands.lm_run import LmRun, lm_run
 from bench.commands.setting import Setting, as_json, keep, named_patterns
 from bench.commands.stages import count_record, merge_record, parquet_records
 from bench.commands.threads import threads_record
@@ -316,6 +317,50 @@ def dataset(
             documents=documents,
         )
         _report(dataset_run(run, setting), None if quick else results, as_json_text=json)
+
+
+@app.command()
+def lm(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="a `.txt` or `.txt.zst` file")],
+    runs: Runs = 3,
+    warmup: Warmup = 1,
+    threads: Threads = CASES.lm.threads,
+    peers: Annotated[
+        str, typer.Option(help=f"of {transformers_chats.LIBRARY.name}; `none` for none")
+    ] = "",
+    cases: Annotated[
+        str, typer.Option(help=f"of {', '.join(CASES.lm_names)}; all by default")
+    ] = "",
+    presets: Annotated[str, typer.Option(help="what `step` and `generate` run")] = ",".join(
+        CASES.lm_step.steps
+    ),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="few steps and tokens, one run, nothing stored")
+    ] = False,
+    folder: Annotated[
+        Path | None, typer.Option(help="where ids and checkpoints are written: a disk")
+    ] = None,
+    env_dir: EnvDir = DEFAULT_FOLDER,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> None:
+    """Train and generate beside transformers; checkpoints; models of some minutes beside what is known; print and store."""
+    setting = Setting(
+        cases=CASES,
+        plan=Plan(CASES.lm_quick.runs if quick else runs, warmup, CASES.timeout_seconds),
+        vocab_size=0,
+        threads=threads,
+        env_dir=env_dir,
+        peers=_chosen(peers, (transformers_chats.LIBRARY.name,), "peer") if peers else None,
+    )
+    chosen = _chosen(cases, CASES.lm_names, "case") if cases else tuple(CASES.lm_names)
+    shapes = _chosen(presets, list(CASES.lm_step.steps), "preset")
+    with (
+        open_corpora([path]) as corpora,
+        TemporaryDirectory(prefix="tokenmill-bench-", dir=folder) as inside,
+    ):
+        run = LmRun(corpora[0], chosen, shapes, Path(inside), CASES.lm_quick if quick else None)
+        _report(lm_run(run, setting), None if quick else results, as_json_text=json)
 
 
 @app.command()

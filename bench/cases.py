@@ -168,6 +168,81 @@ class DatasetQuick:
 
 
 @dataclass(frozen=True)
+class LmCase:
+    """What all cases of `bench lm` share."""
+
+    threads: int
+    seed: int
+    pattern: str
+    special_tokens: tuple[str, ...]
+    training_bytes: int
+
+
+@dataclass(frozen=True)
+class LmStepCase:
+    """`steps` and `faster_than` by preset."""
+
+    name: str
+    batch_size: int
+    warm_steps: int
+    steps: dict[str, int]
+    faster_than: dict[str, float]
+    max_load_share: float
+    max_difference: float
+
+
+@dataclass(frozen=True)
+class LmGenerateCase:
+    name: str
+    context: int
+    prompt_tokens: int
+    tokens: int
+    faster_than: dict[str, float]
+    max_growth: float
+
+
+@dataclass(frozen=True)
+class LmCheckpointCase:
+    name: str
+    preset: str
+    batch_size: int
+    max_seconds: float
+
+
+@dataclass(frozen=True)
+class LmSmallWorldCase:
+    name: str
+    preset: str
+    seconds: float
+    stories: int
+    held_out: int
+    batch_size: int
+    lr: float
+    samples: int
+    max_ratio: float
+    min_accepted: float
+
+
+@dataclass(frozen=True)
+class LmEnglishCase:
+    name: str
+    preset: str
+    seconds: float
+    held_out: int
+    batch_size: int
+    lr: float
+    order: int
+
+
+@dataclass(frozen=True)
+class LmQuick:
+    steps: int
+    tokens: int
+    seconds: float
+    runs: int
+
+
+@dataclass(frozen=True)
 class Cases:
     separator: str
     vocab_size: int
@@ -189,6 +264,13 @@ class Cases:
     dataset_memory: DatasetMemoryCase
     dataset_open: DatasetOpenCase
     dataset_quick: DatasetQuick
+    lm: LmCase
+    lm_step: LmStepCase
+    lm_generate: LmGenerateCase
+    lm_checkpoint: LmCheckpointCase
+    lm_small_world: LmSmallWorldCase
+    lm_english: LmEnglishCase
+    lm_quick: LmQuick
 
     @property
     def names(self) -> list[str]:
@@ -207,6 +289,12 @@ class Cases:
         """Of `bench dataset`."""
         by_corpus = (self.dataset_text, self.dataset_parquet, self.dataset_sft)
         return [each.name for each in (*by_corpus, self.dataset_memory, self.dataset_open)]
+
+    @property
+    def lm_names(self) -> list[str]:
+        """Of `bench lm`."""
+        raced = (self.lm_step, self.lm_generate, self.lm_checkpoint)
+        return [each.name for each in (*raced, self.lm_small_world, self.lm_english)]
 
 
 def load_cases(path: Path = CASES_FILE) -> Cases:
@@ -232,6 +320,13 @@ def load_cases(path: Path = CASES_FILE) -> Cases:
         dataset_memory=DatasetMemoryCase(**_frozen(table["dataset_memory"])),
         dataset_open=DatasetOpenCase(**_frozen(table["dataset_open"])),
         dataset_quick=DatasetQuick(**_frozen(table["dataset_quick"])),
+        lm=LmCase(**_frozen(table["lm"])),
+        lm_step=LmStepCase(**table["lm_step"]),
+        lm_generate=LmGenerateCase(**table["lm_generate"]),
+        lm_checkpoint=LmCheckpointCase(**table["lm_checkpoint"]),
+        lm_small_world=LmSmallWorldCase(**table["lm_small_world"]),
+        lm_english=LmEnglishCase(**table["lm_english"]),
+        lm_quick=LmQuick(**table["lm_quick"]),
     )
 
 

@@ -44,7 +44,9 @@ class Job:
     out: str = ""
     """Folder to write to; whoever writes cleans up."""
     size: int = 0
-    """Bytes, for what is asked for an amount of work and not for all of a file."""
+    """Bytes, steps or tokens, for what is asked for an amount of work and not for all of a file."""
+    options: dict[str, float] = field(default_factory=dict[str, float])
+    """What else a program wants to know, by name."""
 
 
 @dataclass(frozen=True)

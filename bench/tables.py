@@ -12,8 +12,8 @@ SPEED_KINDS = (
     *("dataset", "dataset-stream"),
 )
 """Kinds of records about text that is encoded or decoded: their tables have a column for the speed."""
-NO_CONTEST = ("pathological", "dataset-stream", "dataset-open")
-"""Kinds whose entrants do different work: runs of letters and of digits, short streams and long ones."""
+NO_CONTEST = ("pathological", "dataset-stream", "dataset-open", "lm-trained")
+"""Kinds whose entrants do different work: runs of letters and of digits, a model trained for minutes and n-grams counted."""
 
 
 def markdown_table(

@@ -6,7 +6,6 @@ mask is asked for as well, to compare it; that takes longer, so times are taken 
 written. Off the clock: imports, loading the tokenizer, starting the processes.
 """
 
-import importlib.metadata
 import json
 import multiprocessing
 import os
@@ -18,6 +17,7 @@ from bench.child import peak_bytes
 from bench.job import Answer, Job
 from bench.peers.peer import Library
 from bench.stages.chat_answer import chats_answer
+from bench.stages.lm_shapes import import_transformers
 
 LIBRARY = Library(
     name="transformers", distribution="transformers", version="5.22.2", program=__name__
@@ -35,7 +35,6 @@ Encoded = tuple[bytes, bytes, bytes]
 
 
 def load(job: Job) -> tuple[Any, list[Pipe]]:
-    os.environ["HF_HUB_OFFLINE"] = "1"
     if job.form == PROCESSES:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     tokenizer = _open_tokenizer(job.tokenizer)
@@ -51,15 +50,7 @@ def load(job: Job) -> tuple[Any, list[Pipe]]:
 
 
 def _open_tokenizer(folder: str) -> Any:
-    """transformers checks the release of `regex` when it is imported and wants a newer one than the one whose Unicode
-    tables are ours (see tests/parity); its tokenizers do not use it."""
-    version = importlib.metadata.version
-    importlib.metadata.version = lambda name: "2025.10.22" if name == "regex" else version(name)
-    try:
-        from transformers import AutoTokenizer
-    finally:
-        importlib.metadata.version = version
-    return AutoTokenizer.from_pretrained(folder)
+    return import_transformers().AutoTokenizer.from_pretrained(folder)
 
 
 def run(loaded: tuple[Any, list[Pipe]], job: Job) -> tuple[list[Encoded], int, Job]:
