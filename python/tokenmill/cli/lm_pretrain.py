@@ -42,6 +42,7 @@ def pretrain(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder of the run.", show_default=False),
     ] = None,
+    from_: own.From = None,
     preset: own.Preset = None,
     config: own.Config = None,
     set_: own.Set = None,
@@ -159,11 +160,12 @@ def pretrain(
     }
     if log == "none":
         tables["log"]["sinks"] = []
-    _run(tables, preset, config, set_ or [], out, resume, force, dry_run, json, quiet)
+    _run(tables, from_, preset, config, set_ or [], out, resume, force, dry_run, json, quiet)
 
 
 def _run(
     tables: dict[str, dict[str, Any]],
+    start_from: str | None,
     preset: str | None,
     config: Path | None,
     overrides: list[str],
@@ -184,6 +186,7 @@ def _run(
         ) from None
     run = prepare_from_tables(
         tables,
+        start_from=start_from,
         preset_name=preset,
         config=config,
         overrides=overrides,
@@ -224,6 +227,9 @@ def _show_plan(run: "PretrainRun") -> None:
         "model",
         f"{plan['parameters']:,} parameters, context {run.config.context:,}, on {run.device}",
     )
+    if run.start is not None:
+        step = "" if run.start.step is None else f" at step {run.start.step:,}"
+        line("from", f"{run.start.path}{step}, weights of sha256 {run.start.sha256[:16]}…")
     line("data", f"{run.train.name}: {run.train.num_tokens:,} tokens, {run.train_plan.waste}")
     if run.validation is not None:
         line("", f"{run.validation.name}: {run.validation.num_tokens:,} tokens for validation")

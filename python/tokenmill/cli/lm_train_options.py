@@ -34,6 +34,14 @@ Preset = Annotated[
         "--preset", metavar="NAME", text=f"Shape of the model: {', '.join(PRESETS)}.", default="1m"
     ),
 ]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="MODEL",
+        help="Start with the weights, and the shape, of a run, a checkpoint or a folder of transformers.",
+    ),
+]
 Config = Annotated[
     Path | None,
     typer.Option(

@@ -1,7 +1,6 @@
 # pyright: basic
 """`tm.lm.pretrain`: a dataset in, a run folder with checkpoints out."""
 
-import json
 import os
 import platform
 import shutil
@@ -15,10 +14,10 @@ from typing import Any
 import torch
 
 from tokenmill import _core
-from tokenmill.errors import ConfigError, FormatError
+from tokenmill.errors import ConfigError
 from tokenmill.lm.accounting import account
 from tokenmill.lm.batches import Batches
-from tokenmill.lm.checkpoint import Checkpoint, latest_checkpoint
+from tokenmill.lm.checkpoint import Checkpoint, copy_weights, latest_checkpoint
 from tokenmill.lm.config_file import apply_overrides, read_config, require_known, settings_from
 from tokenmill.lm.distributed import Ranks, join_ranks, leave_ranks
 from tokenmill.lm.hardware import find_device, peak_flops
@@ -30,8 +29,10 @@ from tokenmill.lm.model_config import ModelConfig, preset
 from tokenmill.lm.objective import NextToken
 from tokenmill.lm.packing import Plan, make_plan
 from tokenmill.lm.passes import keep_memory
-from tokenmill.lm.settings import TrainSettings, differing_setting, differing_shape
+from tokenmill.lm.run_folder import read_run, require_same_run, write_run
+from tokenmill.lm.settings import TrainSettings
 from tokenmill.lm.sinks import LogSettings, make_sinks
+from tokenmill.lm.start_from import Start, find_start, require_same_vocab, shape_from
 from tokenmill.lm.token_data import (
     TokenData,
     default_validation,
@@ -39,10 +40,7 @@ from tokenmill.lm.token_data import (
     require_one_tokenizer,
 )
 from tokenmill.progress import Meter, ProgressChoice
-from tokenmill.storage.files import local_path, write_atomically
-
-RUN_FILE = "run.json"
-FORMAT = "tokenmill run"
+from tokenmill.storage.files import local_path
 
 
 @dataclass(frozen=True)
@@ -86,6 +84,7 @@ def pretrain(
     out: str | os.PathLike[str],
     *,
     model: ModelConfig | str | None = None,
+    start_from: str | os.PathLike[str] | None = None,
     settings: TrainSettings | None = None,
     logs: LogSettings | None = None,
     resume: bool = True,
@@ -96,7 +95,8 @@ def pretrain(
 ) -> TrainedModel:
     """Train a model on the ids of `data`, in the folder `out`.
 
-    `model` is a preset or a shape; its vocab is that of the data. Keywords change single settings (`max_steps=500`). A run that was
+    `model` is a preset or a shape; its vocab is that of the data. `start_from` is a model whose weights are the first ones, and whose
+    shape is taken: a run, a checkpoint, a folder of transformers. Keywords change single settings (`max_steps=500`). A run that was
     stopped goes on from its last good checkpoint, to the same bits; one that is done is opened. ConfigError if `out` holds
     another run, unless `force` clears it away.
     """
@@ -105,6 +105,7 @@ def pretrain(
         given,
         out,
         model=model,
+        start_from=start_from,
         settings=replace(settings or TrainSettings(), **changes),
         logs=logs,
         resume=resume,
@@ -125,6 +126,8 @@ class PretrainRun:
     train: TokenData
     validation: TokenData | None
     config: ModelConfig
+    start: Start | None
+    """What the first weights are; `None` draws them."""
     settings: TrainSettings
     logs: LogSettings
     out: Path
@@ -139,6 +142,7 @@ class PretrainRun:
         """What each checkpoint and the run's own file say."""
         return {
             "model": self.config.as_json(),
+            "from": None if self.start is None else self.start.as_json(),
             "settings": self.settings.as_json(),
             "data": {"name": self.train.name, "sha256": self.train.sha256},
             "tokenizer_sha256": self.train.tokenizer_sha256,
@@ -182,7 +186,7 @@ class PretrainRun:
         if self.device.type == "cpu":
             keep_memory()
         checkpoint = self._found()
-        model = Model(self.config, seed=self.settings.seed).to(self.device)
+        model = self._model(is_new=checkpoint is None)
         metrics = self._metrics(0 if checkpoint is None else checkpoint.step)
         loop = self._loop(model, metrics, on_step)
         shown = loop.show_progress() if shows_progress and self.ranks.is_first else None
@@ -206,6 +210,13 @@ class PretrainRun:
         return TrainedModel(
             self.out, model, loop.step, loop.last_loss, loop.last_validation_loss, seconds
         )
+
+    def _model(self, *, is_new: bool) -> Model:
+        """A model of our shape; with its first weights, if it `is_new`."""
+        model = Model(self.config, seed=self.settings.seed)
+        if is_new and self.start is not None:
+            copy_weights(model, self.start.weights(self.config), f"`{self.start.path}`")
+        return model.to(self.device)
 
     def _loop(
         self,
@@ -263,21 +274,21 @@ class PretrainRun:
 
     def _describe(self) -> None:
         """What a reader of the folder wants to know, before there is a checkpoint."""
-        text = json.dumps({"format": FORMAT, "format_version": 1, **self.state()}, indent=1)
-        write_atomically(self.out / RUN_FILE, text.encode() + b"\n")
+        write_run(self.out, self.state())
         if self.train.tokenizer is not None and not (self.out / "tokenizer").exists():
             self.train.tokenizer.save(self.out / "tokenizer")
 
     def _found(self) -> Checkpoint | None:
         """The checkpoint to go on from, after a look at what `out` holds."""
-        if self.force and self.ranks.is_first and self.out.exists():
-            _require_run(self.out)
+        if self.force and self.ranks.is_first and read_run(self.out) is not None:
             shutil.rmtree(self.out)
         self.ranks.wait()
-        if not self.out.exists() or not any(self.out.iterdir()):
+        before = read_run(self.out)
+        # The first rank writes here next, and the others are to have read what was there before.
+        self.ranks.wait()
+        if before is None:
             return None
-        before = _require_run(self.out)
-        self._require_same(before)
+        require_same_run(self.out, before, self.state())
         if not self.resume:
             raise ConfigError(
                 f"`{self.out}` holds a run already",
@@ -285,63 +296,29 @@ class PretrainRun:
             )
         return latest_checkpoint(self.out / CHECKPOINTS)
 
-    def _require_same(self, before: dict[str, Any]) -> None:
-        """ConfigError naming both sides if the run that `before` describes is another one."""
-        now = self.state()
-        hint = "choose another folder, or pass `--force` to start anew"
-        if before["data"]["sha256"] != now["data"]["sha256"]:
-            raise ConfigError(
-                f"`{self.out}` was trained on ids of sha256 `{before['data']['sha256'][:16]}…`, "
-                f"not `{now['data']['sha256'][:16]}…`",
-                hint,
-            )
-        if before["tokenizer_sha256"] != now["tokenizer_sha256"]:
-            raise ConfigError(
-                f"`{self.out}` is of the tokenizer `{before['tokenizer_sha256']}`, not `{now['tokenizer_sha256']}`",
-                hint,
-            )
-        difference = differing_shape(
-            ModelConfig.from_json(before["model"]), self.config
-        ) or differing_setting(before["settings"], now["settings"])
-        if difference is not None:
-            raise ConfigError(f"`{self.out}` was begun with {difference}", hint)
-
-
-def _require_run(folder: Path) -> dict[str, Any]:
-    """What `folder` says about its run. ConfigError if it holds something else."""
-    try:
-        found = json.loads((folder / RUN_FILE).read_bytes())
-    except FileNotFoundError:
-        raise ConfigError(
-            f"`{folder}` exists and is no run of ours", "choose a place that does not exist yet"
-        ) from None
-    except ValueError as error:
-        raise FormatError(f"`{folder / RUN_FILE}` is not valid JSON: {error}") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise FormatError(f"`{folder / RUN_FILE}` is not ours")
-    return found
-
 
 def prepare_pretrain(
     data: DataSettings,
     out: str | os.PathLike[str],
     *,
     model: ModelConfig | str | None = None,
+    start_from: str | os.PathLike[str] | None = None,
     settings: TrainSettings | None = None,
     logs: LogSettings | None = None,
     resume: bool = True,
     force: bool = False,
     progress: ProgressChoice = None,
-    fits_vocab: bool = False,
+    changes: Mapping[str, Any] | None = None,
 ) -> PretrainRun:
-    """A run whose data, model and settings fit each other. The arguments are those of `pretrain`."""
+    """A run whose data, model and settings fit each other. The arguments are those of `pretrain`; `changes` are made to `model`."""
     settings = settings or TrainSettings()
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     ranks = join_ranks("cuda" if settings.device.startswith("cuda") else "cpu")
     device = find_device(settings.device, ranks.local_rank)
     train, validation = _open(data, progress)
-    config = _shape(model, train, fits_vocab=fits_vocab)
+    start = find_start(start_from, local_path(out), force=force)
+    config = _shape(model, changes or {}, start, train)
     width = config.context + 1
     plans = [
         make_plan(
@@ -358,6 +335,7 @@ def prepare_pretrain(
         train,
         validation,
         config,
+        start,
         settings,
         logs or LogSettings(),
         local_path(out),
@@ -382,18 +360,15 @@ def prepare_from_tables(
     values = apply_overrides(read_config(config) if config is not None else {}, overrides)
     for name, table in tables.items():
         values[name] = {**values.get(name, {}), **table}
-    name = preset_name or values.pop("preset", "1m")
-    values.pop("preset", None)
+    name, start_from = values.pop("preset", None), values.pop("from", None)
     require_known(values, tables, "table")
-    data = settings_from(DataSettings, values["data"], "data")
-    shape = settings_from(ModelConfig, values["model"], "model", preset(name))
-    stated = "vocab_size" in values["model"]
     return prepare_pretrain(
-        data,
-        model=shape,
+        settings_from(DataSettings, values["data"], "data"),
+        model=preset_name or name,
+        start_from=more.pop("start_from", None) or start_from,
         settings=settings_from(TrainSettings, values["train"], "train"),
         logs=settings_from(LogSettings, values["log"], "log"),
-        fits_vocab=not stated,
+        changes=values["model"],
         **more,
     )
 
@@ -417,14 +392,26 @@ def _open(data: DataSettings, progress: ProgressChoice) -> tuple[TokenData, Toke
     return train, validation
 
 
-def _shape(model: ModelConfig | str | None, train: TokenData, *, fits_vocab: bool) -> ModelConfig:
-    if model is None or isinstance(model, str):
-        return preset(model or "1m", vocab_size=train.vocab_size)
-    if fits_vocab:
-        return replace(model, vocab_size=train.vocab_size)
-    if model.vocab_size != train.vocab_size:
+def _shape(
+    model: ModelConfig | str | None,
+    changes: Mapping[str, Any],
+    start: Start | None,
+    train: TokenData,
+) -> ModelConfig:
+    """What `model` and `changes` ask for, or what the weights of `start` have; its vocab is that of the data."""
+    if isinstance(model, ModelConfig):
+        changes, model = {**model.as_json(), **changes}, None
+    if start is not None:
+        base = start.config if model is None else preset(model)
+        config = shape_from(start, settings_from(ModelConfig, changes, "model", base), changes)
+        require_same_vocab(start, train)
+        return config
+    config = settings_from(ModelConfig, changes, "model", preset(model or "1m"))
+    if "vocab_size" not in changes:
+        return replace(config, vocab_size=train.vocab_size)
+    if config.vocab_size != train.vocab_size:
         raise ConfigError(
-            f"the model has a vocab of {model.vocab_size:,}, `{train.name}` one of {train.vocab_size:,}",
+            f"the model has a vocab of {config.vocab_size:,}, `{train.name}` one of {train.vocab_size:,}",
             "leave `vocab_size` of the model out: it follows from the data",
         )
-    return model
+    return config

@@ -151,8 +151,8 @@ FREE_TO_CHANGE = frozenset(
 
 
 def differing_setting(before: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """A setting that decides weights and is not what it was; `None` if there is none."""
-    for name in before.keys() | now.keys():
+    """The first setting that decides weights and is not what it was; `None` if there is none."""
+    for name in {**before, **now}:
         if name not in FREE_TO_CHANGE and before.get(name) != now.get(name):
             return f"`{name}` `{before.get(name)}`, not `{now.get(name)}`"
     return None
