@@ -113,7 +113,7 @@ def weights_sha256(weights: Mapping[str, Tensor]) -> str:
     for name in sorted(weights):
         tensor = weights[name].detach().float().cpu().contiguous()
         digest.update(f"{name} {list(tensor.shape)}\n".encode())
-        digest.update(tensor.numpy())
+        digest.update(tensor.numpy().data)
     return digest.hexdigest()
 
 
