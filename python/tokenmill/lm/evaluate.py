@@ -7,12 +7,8 @@ has one, else an eos, as it does in training; a dataset with neither gives the f
 and counted in `num_given`. Loss is nats for a token. Bits per byte divides all of it by the bytes of the raw texts, as counted when
 they were encoded: the same number of bytes for every tokenizer, so that models can be compared across vocabs.
 
-A document longer than the context is read by windows that overlap: each begins `stride` tokens after the last, and scores the
-tokens that no window before it did, so all but the first `context` are predicted from at least `context - stride` others.
-
-Token files that do not say where documents end are scored as one long stream, without bits per byte, and `note` says so.
-
-Shapes: B windows, T positions, D width of the stream, N positions that are scored.
+Documents longer than the context are read by windows that overlap (scoring.py). Token files that do not say where documents end are
+scored as one long stream, without bits per byte, and `note` says so.
 """
 
 import math
@@ -21,22 +17,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor
 
-from tokenmill.dataset.windows import NOT_TRAINED
-from tokenmill.errors import ConfigError, FormatError, VocabError
+from tokenmill.errors import ConfigError, FormatError
 from tokenmill.lm.evaluate_settings import EvaluateSettings
-from tokenmill.lm.loss import CHUNK_BYTES
 from tokenmill.lm.model import Model
+from tokenmill.lm.scoring import Scored, Window, cut, score
 from tokenmill.progress import Meter
 
 if TYPE_CHECKING:
     from tokenmill.dataset.split_view import SplitView
-
-_POOL_BATCHES = 32
-"""Windows are sorted by length among so many batches."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +52,6 @@ class Evaluation:
 
 
 @dataclass
-class _Window:
-    """Ids to read, and behind each what is to be scored there: a text's token, an eos, or nothing."""
-
-    ids: np.ndarray
-    targets: np.ndarray
-    is_eos: np.ndarray
-
-
-@dataclass
 class _Totals:
     nats: float = 0.0
     tokens: int = 0
@@ -80,6 +60,17 @@ class _Totals:
     documents: int = 0
     given: int = 0
     num_bytes: int | None = 0
+
+    def add(self, scored: Scored, eos: int | None) -> None:
+        # An eos in the middle can only be a text that spells it; it is scored as the text it is.
+        if eos is not None and scored.window.is_last and scored.targets[-1] == eos:
+            self.eos_nats += float(scored.nats[-1])
+            self.eos_tokens += 1
+            self.nats += float(scored.nats[:-1].sum())
+            self.tokens += len(scored.nats) - 1
+        else:
+            self.nats += float(scored.nats.sum())
+            self.tokens += len(scored.nats)
 
 
 def evaluate(
@@ -102,21 +93,17 @@ def evaluate(
             f"`{split.origin.path}` holds documents of mode `{split.origin.mode}`; bits per byte are "
             "those of `pretrain`, where a document is a text"
         )
-    totals = _Totals()
+    totals, eos = _Totals(), _special_id(split, "eos")
     stride = chosen.stride_for(model.config.context)
     windows = _windows(split, model.config.context, stride, chosen.max_documents, totals)
     meter = meter or Meter(False)
     meter.begin("scoring", "tokens")
-    was_training = model.training
-    model.eval()
     try:
-        with torch.inference_mode():
-            for batch in _batches(windows, chosen.batch_tokens):
-                _score(model, batch, totals)
-                done = totals.tokens + totals.eos_tokens + totals.given
-                meter.update(done, done / split.num_tokens)
+        for scored in score(model, windows, chosen.batch_tokens):
+            totals.add(scored, eos)
+            done = totals.tokens + totals.eos_tokens + totals.given
+            meter.update(done, done / split.num_tokens)
     finally:
-        model.train(was_training)
         meter.end()
     return _evaluation(split, totals)
 
@@ -131,18 +118,23 @@ def _require_same_tokenizer(split: "SplitView", wanted: str | None) -> None:
         )
 
 
+def _special_id(split: "SplitView", role: str) -> int | None:
+    """The token that stands before (`bos`) or behind (`eos`) each document; `None` if none does."""
+    manifest = split.origin.manifest
+    if manifest is None:
+        return None
+    return manifest.tokenizer.special_tokens.get(getattr(manifest, role) or "")
+
+
 def _windows(
     split: "SplitView", context: int, stride: int, max_documents: int | None, totals: _Totals
-) -> Iterator[_Window]:
+) -> Iterator[Window]:
     """The windows of all documents, or of the whole split where nobody knows its documents."""
-    manifest = split.origin.manifest
     if not split.num_documents and split.num_tokens:
         totals.num_bytes, totals.given = None, 1
-        yield from _cut(split.tokens, context, stride, None)
+        yield from cut(split.tokens, context, stride)
         return
-    special = {} if manifest is None else manifest.tokenizer.special_tokens
-    bos = special.get(manifest.bos or "") if manifest is not None else None
-    eos = special.get(manifest.eos or "") if manifest is not None else None
+    bos, eos = _special_id(split, "bos"), _special_id(split, "eos")
     for index, stored in enumerate(split):
         if index == max_documents:
             return
@@ -156,89 +148,7 @@ def _windows(
                 ids = np.concatenate(([eos], ids))
             elif len(ids):
                 totals.given += 1
-        yield from _cut(ids, context, stride, eos)
-
-
-def _cut(ids: Any, context: int, stride: int, eos: int | None) -> Iterator[_Window]:
-    """Windows over a sequence of which every token but the first is scored, once."""
-    scored = 1
-    while scored < len(ids):
-        end = min(len(ids), context + 1 if scored == 1 else scored + stride)
-        start = max(0, end - context - 1)
-        part = np.asarray(ids[start:end], dtype=np.int64)
-        targets = part[1:].copy()
-        targets[: scored - 1 - start] = NOT_TRAINED
-        is_eos = np.zeros(len(targets), dtype=bool)
-        # An eos in the middle can only be a text that spells it; it is scored as the text it is.
-        if end == len(ids) and eos is not None:
-            is_eos[-1] = targets[-1] == eos
-        yield _Window(part[:-1], targets, is_eos)
-        scored = end
-
-
-def _batches(windows: Iterator[_Window], batch_tokens: int) -> Iterator[list[_Window]]:
-    """Windows of about one length together, so that little is padding."""
-    pool: list[_Window] = []
-    pooled = 0
-    for window in windows:
-        pool.append(window)
-        pooled += len(window.ids)
-        if pooled >= _POOL_BATCHES * batch_tokens:
-            yield from _sorted_batches(pool, batch_tokens)
-            pool, pooled = [], 0
-    yield from _sorted_batches(pool, batch_tokens)
-
-
-def _sorted_batches(pool: list[_Window], batch_tokens: int) -> Iterator[list[_Window]]:
-    batch: list[_Window] = []
-    # The longest first: whatever runs out of memory does so at once.
-    for window in sorted(pool, key=lambda window: -len(window.ids)):
-        if batch and (len(batch) + 1) * len(batch[0].ids) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(window)
-    if batch:
-        yield batch
-
-
-def _score(model: Model, batch: list[_Window], totals: _Totals) -> None:
-    """Padding stands behind the tokens, where a causal model does not look."""
-    length = len(batch[0].ids)
-    ids_BT = np.zeros((len(batch), length), dtype=np.int64)
-    targets_BT = np.full((len(batch), length), NOT_TRAINED, dtype=np.int64)
-    is_eos_BT = np.zeros((len(batch), length), dtype=bool)
-    for row, window in enumerate(batch):
-        size = len(window.ids)
-        ids_BT[row, :size], targets_BT[row, :size] = window.ids, window.targets
-        is_eos_BT[row, :size] = window.is_eos
-    most = int(max(ids_BT.max(), targets_BT.max()))
-    if most >= model.config.vocab_size:
-        raise VocabError(
-            f"token id {most} is none of the {model.config.vocab_size:,} the model knows"
-        )
-    hidden_BTD = model.hidden(torch.from_numpy(ids_BT).to(model.device))
-    is_scored_BT = targets_BT != NOT_TRAINED
-    hidden_ND = hidden_BTD[torch.from_numpy(is_scored_BT).to(model.device)]
-    nats_N = _nats(model, hidden_ND, torch.from_numpy(targets_BT[is_scored_BT]).to(model.device))
-    is_eos_N = torch.from_numpy(is_eos_BT[is_scored_BT])
-    totals.nats += nats_N[~is_eos_N].sum().item()
-    totals.eos_nats += nats_N[is_eos_N].sum().item()
-    totals.eos_tokens += int(is_eos_N.sum())
-    totals.tokens += len(nats_N) - int(is_eos_N.sum())
-
-
-def _nats(model: Model, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
-    """−log p of each target, in float64 on the CPU; the logits of some positions at a time."""
-    rows = max(1, CHUNK_BYTES // (4 * model.config.vocab_size))
-    parts = [
-        F.cross_entropy(
-            model.logits(hidden_ND[start : start + rows]).float(),
-            targets_N[start : start + rows],
-            reduction="none",
-        )
-        for start in range(0, len(hidden_ND), rows)
-    ]
-    return torch.cat(parts).double().cpu()
+        yield from cut(ids, context, stride)
 
 
 def _evaluation(split: "SplitView", totals: _Totals) -> Evaluation:
