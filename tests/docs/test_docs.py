@@ -60,8 +60,8 @@ PAGES_ABOUT_FLAGS = (
 )
 REPORTS = ("throughput", "compression")
 LM = ("account", "pretrain", "evaluate", "generate", "export", "import", "small-world")
-OF_OTHERS = {"--logdir", "--nproc-per-node"}
-"""Flags of tensorboard and torchrun, which pages name as well."""
+OF_OTHERS = {"--logdir", "--nproc-per-node", "--model", "--tasks"}
+"""Flags of tensorboard, torchrun and lm-evaluation-harness, which pages name as well."""
 BENCH = re.compile(r"(?:uv run )?python -m bench (?P<command>[\w-]+)(?P<rest>.*)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 
@@ -115,11 +115,20 @@ def prepare_benchmarks(folder: Path) -> dict[str, Any]:
     return {"tm": tm, "path": path}
 
 
+def prepare_training(folder: Path) -> None:
+    """lm-evaluation-harness asks pip, git and the compiler about the machine, which takes longer than its tasks, and
+    transformers for its version, which does not like our `regex` (tests/parity/test_artifact.py)."""
+    import lm_eval.evaluator
+
+    lm_eval.evaluator.add_env_info = lambda storage: None
+
+
 PREPARE = {
     "README.md": prepare_readme,
     "docs/datasets.md": prepare_datasets,
     "docs/formats.md": prepare_formats,
     "docs/benchmarks.md": prepare_benchmarks,
+    "docs/training.md": prepare_training,
 }
 """What a reader of these pages has before they start."""
 

@@ -5,6 +5,8 @@
 1344
 """
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.lm.model_config import PRESETS, ModelConfig, preset
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from tokenmill.lm.evaluate import evaluate
     from tokenmill.lm.export import export_model
     from tokenmill.lm.generate import generate
+    from tokenmill.lm.harness import HarnessModel
     from tokenmill.lm.import_model import import_model
     from tokenmill.lm.model import Model
     from tokenmill.lm.open_model import open_model
@@ -26,6 +29,7 @@ _LATER = {
     "evaluate": "evaluate",
     "export_model": "export",
     "generate": "generate",
+    "HarnessModel": "harness",
     "import_model": "import_model",
     "Model": "model",
     "open_model": "open_model",
@@ -35,9 +39,13 @@ _LATER = {
     "LogSettings": "sinks",
 }
 
+_EXTRAS = {"torch": "lm", "safetensors": "lm", "lm_eval": "eval"}
+"""What may be missing, and the extra that brings it."""
+
 __all__ = [
     "PRESETS",
     "DataSettings",
+    "HarnessModel",
     "LogSettings",
     "Model",
     "ModelConfig",
@@ -60,16 +68,27 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     try:
-        # Importing a module puts it into this one's namespace, some under the name of what is in it.
         found = getattr(importlib.import_module(f"tokenmill.lm.{_LATER[name]}"), name)
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "safetensors"):
+        if error.name not in _EXTRAS:
             raise
         from tokenmill.errors import ConfigError
 
         raise ConfigError(
             f"`tokenmill.lm.{name}` needs {error.name}, which is not installed",
-            "pip install 'tokenmill[lm]'",
+            f"pip install 'tokenmill[{_EXTRAS[error.name]}]'",
         ) from None
     globals()[name] = found
     return found
+
+
+class _Package(ModuleType):
+    """Importing a module puts it into its package, and `generate` would be a module as soon as somebody imports that."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if _LATER.get(name) == name and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
