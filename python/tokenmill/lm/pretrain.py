@@ -29,7 +29,7 @@ from tokenmill.lm.model_config import ModelConfig, preset
 from tokenmill.lm.objective import NextToken
 from tokenmill.lm.packing import Plan, make_plan
 from tokenmill.lm.passes import keep_memory
-from tokenmill.lm.run_folder import read_run, require_same_run, write_run
+from tokenmill.lm.run_folder import read_run, require_same_rates, require_same_run, write_run
 from tokenmill.lm.settings import TrainSettings
 from tokenmill.lm.sinks import LogSettings, make_sinks
 from tokenmill.lm.start_from import Start, find_start, require_same_vocab, shape_from
@@ -97,8 +97,8 @@ def pretrain(
 
     `model` is a preset or a shape; its vocab is that of the data. `start_from` is a model whose weights are the first ones, and whose
     shape is taken: a run, a checkpoint, a folder of transformers. Keywords change single settings (`max_steps=500`). A run that was
-    stopped goes on from its last good checkpoint, to the same bits; one that is done is opened. ConfigError if `out` holds
-    another run, unless `force` clears it away.
+    stopped goes on from its last good checkpoint, to the same bits; one that is done is opened, or goes on if `max_steps` are more now and
+    no rate that was used depends on them. ConfigError if `out` holds another run, unless `force` clears it away.
     """
     given = data if isinstance(data, DataSettings) else DataSettings(Path(data))
     run = prepare_pretrain(
@@ -294,7 +294,10 @@ class PretrainRun:
                 f"`{self.out}` holds a run already",
                 "pass `--resume` to go on with it, `--force` to start anew, or name another folder",
             )
-        return latest_checkpoint(self.out / CHECKPOINTS)
+        found = latest_checkpoint(self.out / CHECKPOINTS)
+        begun_with = TrainSettings.from_json(before["settings"])
+        require_same_rates(self.out, begun_with, self.settings, 0 if found is None else found.step)
+        return found
 
 
 def prepare_pretrain(
@@ -317,7 +320,10 @@ def prepare_pretrain(
     ranks = join_ranks("cuda" if settings.device.startswith("cuda") else "cpu")
     device = find_device(settings.device, ranks.local_rank)
     train, validation = _open(data, progress)
-    start = find_start(start_from, local_path(out), force=force)
+    before = None if force else read_run(local_path(out))
+    if before is not None:
+        settings = settings.with_warmup_of(TrainSettings.from_json(before["settings"]))
+    start = find_start(start_from, local_path(out), before)
     config = _shape(model, changes or {}, start, train)
     width = config.context + 1
     plans = [

@@ -8,7 +8,13 @@ from typing import Any
 
 from tokenmill.errors import ConfigError, FormatError
 from tokenmill.lm.model_config import ModelConfig
-from tokenmill.lm.settings import differing_setting, differing_shape
+from tokenmill.lm.settings import (
+    FREE_TO_CHANGE,
+    OF_SCHEDULE,
+    TrainSettings,
+    differing_setting,
+    differing_shape,
+)
 from tokenmill.storage.files import write_atomically
 
 RUN_FILE = "run.json"
@@ -38,7 +44,7 @@ def read_run(folder: Path) -> dict[str, Any] | None:
 
 
 def require_same_run(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """ConfigError naming both sides if the run that `before` describes is another one."""
+    """ConfigError naming both sides if the run that `before` describes is another one, whatever its schedule."""
     hint = "choose another folder, or pass `--force` to start anew"
     if before["data"]["sha256"] != now["data"]["sha256"]:
         raise ConfigError(
@@ -53,6 +59,32 @@ def require_same_run(folder: Path, before: Mapping[str, Any], now: Mapping[str, 
         )
     difference = differing_shape(
         ModelConfig.from_json(before["model"]), ModelConfig.from_json(now["model"])
-    ) or differing_setting(before["settings"], now["settings"])
+    ) or differing_setting(before["settings"], now["settings"], {*FREE_TO_CHANGE, *OF_SCHEDULE})
     if difference is not None:
         raise ConfigError(f"`{folder}` was begun with {difference}", hint)
+
+
+def require_same_rates(
+    folder: Path, before: TrainSettings, now: TrainSettings, steps_done: int
+) -> None:
+    """ConfigError if a step that is done would have had another learning rate: then the run is not the one asked for."""
+    if steps_done > now.max_steps:
+        raise ConfigError(
+            f"`{folder}` has done {steps_done:,} steps, more than the {now.max_steps:,} asked for"
+        )
+    old, new = before.learning_rates(), now.learning_rates()
+    step = next((s for s in range(steps_done) if old.rate(s) != new.rate(s)), None)
+    if step is None:
+        return
+    difference = differing_setting(
+        {name: getattr(before, name) for name in OF_SCHEDULE},
+        {name: getattr(now, name) for name in OF_SCHEDULE},
+    )
+    raise ConfigError(
+        f"`{folder}` was begun with {difference}: its step {step + 1:,}, which is done, had the learning rate "
+        f"{old.rate(step):.4g} and would have {new.rate(step):.4g}",
+        f"the schedule `{now.schedule}` spreads over all its steps; to go on, start another run with these weights: "
+        f"`--from {folder}`"
+        if now.schedule == "cosine"
+        else f"go on with the schedule as it was, or start another run with these weights: `--from {folder}`",
+    )

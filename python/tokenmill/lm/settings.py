@@ -1,6 +1,7 @@
 """How a model is trained: one frozen record of every choice, with the defaults everybody else refers to. No torch."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from tokenmill.errors import ConfigError
@@ -100,6 +101,14 @@ class TrainSettings:
             self.max_steps // 5 if self.cooldown_steps is None else self.cooldown_steps,
         )
 
+    def with_warmup_of(self, before: "TrainSettings") -> "TrainSettings":
+        """These settings with the warm-up of `before`, if they leave it open: it follows from `max_steps`, which may be
+        others by now, and what is done is done."""
+        kept = before.learning_rates().warmup_steps
+        if self.warmup_steps is not None or kept == self.learning_rates().warmup_steps:
+            return self
+        return replace(self, warmup_steps=kept)
+
     @property
     def steps_between_evals(self) -> int:
         return max(1, self.max_steps // 20) if self.eval_every is None else self.eval_every
@@ -109,10 +118,14 @@ class TrainSettings:
         return max(1, self.max_steps // 10) if self.save_every is None else self.save_every
 
     def as_json(self) -> dict[str, Any]:
-        """What decides the weights, and so must be the same when a run goes on."""
-        from dataclasses import asdict
-
         return {**asdict(self), "sample_prompts": list(self.sample_prompts)}
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> "TrainSettings":
+        """What `as_json` gave; names of other versions are passed over."""
+        known = {field.name for field in fields(TrainSettings)}
+        kept = {name: value for name, value in values.items() if name in known}
+        return TrainSettings(**{**kept, "sample_prompts": tuple(kept.get("sample_prompts", ()))})
 
 
 _LEAST = {
@@ -149,11 +162,16 @@ FREE_TO_CHANGE = frozenset(
     }
 )
 
+# What may differ as long as no step that is done would have had another learning rate.
+OF_SCHEDULE = ("max_steps", "schedule", "min_lr", "warmup_steps", "cooldown_steps")
 
-def differing_setting(before: dict[str, Any], now: dict[str, Any]) -> str | None:
+
+def differing_setting(
+    before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = FREE_TO_CHANGE
+) -> str | None:
     """The first setting that decides weights and is not what it was; `None` if there is none."""
     for name in {**before, **now}:
-        if name not in FREE_TO_CHANGE and before.get(name) != now.get(name):
+        if name not in free and before.get(name) != now.get(name):
             return f"`{name}` `{before.get(name)}`, not `{now.get(name)}`"
     return None
 

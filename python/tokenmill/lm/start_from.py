@@ -18,7 +18,6 @@ from tokenmill.errors import ConfigError
 from tokenmill.lm.checkpoint import weights_of
 from tokenmill.lm.model_config import ModelConfig
 from tokenmill.lm.open_model import LoadedModel, open_model
-from tokenmill.lm.run_folder import read_run
 from tokenmill.lm.settings import differing_setting
 from tokenmill.lm.token_data import TokenData
 
@@ -60,13 +59,12 @@ class Start:
 
 
 def find_start(
-    path: str | os.PathLike[str] | None, out: Path, *, force: bool = False
+    path: str | os.PathLike[str] | None, out: Path, before: Mapping[str, Any] | None
 ) -> Start | None:
-    """What the run at `out` starts from, or was begun from if it is there already; `None` if weights are drawn.
+    """What the run at `out` starts from, or was begun from if that is what `before` describes; `None` if weights are drawn.
 
     ConfigError naming both if `path` is another model than the one that the run was begun from.
     """
-    before = None if force else read_run(out)
     if before is None:
         return None if path is None else open_start(path, out)
     origin = before.get("from")

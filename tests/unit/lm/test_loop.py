@@ -158,7 +158,8 @@ def test_another_run_in_the_folder_is_refused(
     run(dataset, tmp_path / "run", small, max_steps=3)
     cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"lr": 5e-4}, "`lr` `0.001`, not `0.0005`"),
-        ({"max_steps": 4}, "`max_steps`"),
+        ({"max_steps": 4}, r"`max_steps` `3`, not `4`: its step 2, which is done.*\n.*--from"),
+        ({"max_steps": 2}, "has done 3 steps, more than the 2 asked for"),
         ({"config": replace(small, d_model=16)}, "`d_model` `32`, not `16`"),
         ({"resume": False}, "holds a run already"),
     )
@@ -181,6 +182,53 @@ def test_another_run_in_the_folder_is_refused(
         with pytest.raises(ConfigError, match="no run of ours"):
             run(dataset, tmp_path / "mine", small, force=force)
     assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("begun", "then"),
+    [
+        ({"schedule": "constant"}, {"schedule": "constant"}),
+        ({"schedule": "wsd", "cooldown_steps": 10}, {"schedule": "wsd", "cooldown_steps": 20}),
+        ({"schedule": "constant"}, {"schedule": "wsd", "cooldown_steps": 10}),
+    ],
+    ids=["constant", "wsd", "a cool-down for a constant one"],
+)
+def test_a_longer_run_is_the_one_begun_so(
+    tmp_path: Path, dataset: Path, small: ModelConfig, begun: dict[str, Any], then: dict[str, Any]
+) -> None:
+    """Warm-up keeps the length it had: a twentieth of the steps at first."""
+    whole = run(dataset, tmp_path / "whole", small, max_steps=60, warmup_steps=2, **then)
+    # 30 of 40 steps: those of the cool-down have not come yet.
+    stop = 30 if begun["schedule"] == "wsd" else 40
+
+    class Enough(Exception):
+        pass
+
+    def enough(result: StepResult) -> None:
+        if result.step == stop + 1:
+            raise Enough
+
+    if stop == 30:
+        with pytest.raises(Enough):
+            run(dataset, tmp_path / "parts", small, max_steps=40, on_step=enough, **begun)
+    else:
+        run(dataset, tmp_path / "parts", small, max_steps=40, **begun)
+    seen: list[StepResult] = []
+    longer = run(dataset, tmp_path / "parts", small, max_steps=60, on_step=seen.append, **then)
+    assert seen[0].step == stop + 1
+    for name, weight in weights(whole).items():
+        assert torch.equal(weight, weights(longer)[name]), name
+    # The same command again.
+    assert run(dataset, tmp_path / "parts", small, max_steps=60, **then).step == 60
+
+
+def test_a_cool_down_that_began_cannot_be_undone(
+    tmp_path: Path, dataset: Path, small: ModelConfig
+) -> None:
+    settings = {"schedule": "wsd", "warmup_steps": 2, "cooldown_steps": 10}
+    run(dataset, tmp_path / "run", small, max_steps=20, **settings)
+    with pytest.raises(ConfigError, match=r"its step 11, which is done, had the learning rate"):
+        run(dataset, tmp_path / "run", small, max_steps=40, **settings)
 
 
 def test_divergence_stops_and_leaves_good_weights(
