@@ -37,7 +37,6 @@ MAX_TOKENS = 256
 log = logging.getLogger("tokenmill")
 
 
-@register_model("tokenmill")
 class HarnessModel(LM):
     """A model for `lm_eval.simple_evaluate`."""
 
@@ -198,6 +197,10 @@ class HarnessModel(LM):
         return answers
 
 
+# Not as a decorator, which would hide the class from type checkers.
+register_model("tokenmill")(HarnessModel)
+
+
 def _prefix_id(loaded: LoadedModel, given: str | None) -> int:
     """What stands before a document."""
     tokenizer = loaded.tokenizer
@@ -228,7 +231,7 @@ def _by_settings(requests: Sequence[Any]) -> Iterable[tuple[dict[str, Any], list
 
 
 def _settings(asked: Mapping[str, Any]) -> dict[str, Any]:
-    known = normalize_gen_kwargs(dict(asked), MAX_TOKENS)
+    known: dict[str, Any] = {**normalize_gen_kwargs(dict(asked), MAX_TOKENS)}
     samples = known.get("do_sample", False)
     wanted: dict[str, Any] = {
         "max_tokens": known["max_gen_toks"],

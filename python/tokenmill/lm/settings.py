@@ -124,8 +124,10 @@ class TrainSettings:
     def from_json(values: Mapping[str, Any]) -> "TrainSettings":
         """What `as_json` gave; names of other versions are passed over."""
         known = {field.name for field in fields(TrainSettings)}
-        kept = {name: value for name, value in values.items() if name in known}
-        return TrainSettings(**{**kept, "sample_prompts": tuple(kept.get("sample_prompts", ()))})
+        kept: dict[str, Any] = {name: value for name, value in values.items() if name in known}
+        if "sample_prompts" in kept:
+            kept["sample_prompts"] = tuple(kept["sample_prompts"])
+        return TrainSettings(**kept)
 
 
 _LEAST = {
