@@ -88,7 +88,8 @@ Packing = Annotated[
 ]
 Precision = Annotated[str | None, _name("Of products.", PRECISIONS, S.precision, "--precision")]
 Compile = Annotated[
-    str | None, _name("torch.compile; `auto` is off so far.", COMPILES, S.compile, "--compile")
+    str | None,
+    _name("torch.compile; `auto` if the run is long enough.", COMPILES, S.compile, "--compile"),
 ]
 Device = Annotated[
     str | None,

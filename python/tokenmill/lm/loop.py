@@ -29,6 +29,7 @@ from tokenmill.lm.checkpoint import (
     step_folder,
     weights_of,
 )
+from tokenmill.lm.compiling import compiled_or_none
 from tokenmill.lm.distributed import Ranks
 from tokenmill.lm.metrics import Metrics
 from tokenmill.lm.model import Model
@@ -121,10 +122,21 @@ class Loop:
 
     def prepare(self, *, compiled: bool) -> None:
         """Put the compiler and the other ranks around the objective."""
-        if compiled:
-            self.forward = torch.compile(self.objective)  # pyright: ignore
+        if compiled and self.step < self.settings.max_steps:
+            found = compiled_or_none(self.objective, self._try)
+            # All or none: they add up what they make.
+            if not self.ranks.any(found is None, self.device):
+                self.forward = found or self.objective
         if not self.ranks.is_alone:
             self.forward = nn.parallel.DistributedDataParallel(self.forward)
+
+    def _try(self, forward: nn.Module) -> None:
+        """The way forth and back of a micro-batch, to no effect."""
+        self.objective.train()
+        with self._autocast():
+            loss = forward(self._load()[0].to(self.device))
+        loss.backward()
+        self.optimizer.zero_grad(set_to_none=True)
 
     def show_progress(self) -> ProgressLine:
         """A line on stderr from now on."""

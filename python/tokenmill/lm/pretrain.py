@@ -18,6 +18,7 @@ from tokenmill.errors import ConfigError
 from tokenmill.lm.accounting import account
 from tokenmill.lm.batches import Batches
 from tokenmill.lm.checkpoint import Checkpoint, copy_weights, latest_checkpoint
+from tokenmill.lm.compiling import repays
 from tokenmill.lm.config_file import apply_overrides, read_config, require_known, settings_from
 from tokenmill.lm.distributed import Ranks, join_ranks, leave_ranks
 from tokenmill.lm.hardware import find_device, peak_flops
@@ -165,7 +166,8 @@ class PretrainRun:
             "tokens": self.train.num_tokens,
             "tokens_per_step": tokens,
             "epochs": self.settings.max_steps * self.settings.batch_size / len(self.train_plan),
-            "flops": counted.training_flops_per_token * tokens * self.settings.max_steps,
+            "flops": self._flops(),
+            "compiles": self._compiles(),
             "memory_bytes": counted.memory.total,
             "packing": asdict(self.train_plan.waste),
         }
@@ -262,7 +264,14 @@ class PretrainRun:
         return sample
 
     def _compiles(self) -> bool:
-        return self.settings.compile == "on"
+        if self.settings.compile != "auto":
+            return self.settings.compile == "on"
+        return repays(self.device, self._flops())
+
+    def _flops(self) -> float:
+        """Of the whole run."""
+        tokens = self.settings.batch_size * self.config.context * self.settings.max_steps
+        return account(self.config).training_flops_per_token * tokens
 
     def _metrics(self, step: int) -> Metrics | None:
         if not self.ranks.is_first:

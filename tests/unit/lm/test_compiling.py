@@ -1,0 +1,74 @@
+# pyright: basic
+"""torch.compile: used where it pays, and never in the way."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tokenmill.lm.compiling import compiled_or_none, repays
+from tokenmill.lm.model_config import ModelConfig
+from tokenmill.lm.pretrain import DataSettings, prepare_pretrain
+from tokenmill.lm.settings import TrainSettings
+from tokenmill.lm.sinks import LogSettings
+
+SHAPE = ModelConfig(vocab_size=40, context=8, d_model=16, num_heads=2, num_layers=1)
+
+
+def test_it_is_for_long_runs() -> None:
+    cpu, cuda, mps = (torch.device(name) for name in ("cpu", "cuda", "mps"))
+    assert not repays(cpu, 1e13)
+    assert repays(cpu, 1e15)
+    assert not repays(cuda, 1e15)
+    assert repays(cuda, 1e17)
+    assert not repays(mps, 1e20)
+
+
+def test_a_compiler_that_fails_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    def attempt(_: nn.Module) -> None:
+        raise RuntimeError("\n  no C++ compiler found\nand a long story")
+
+    with caplog.at_level(logging.WARNING, "tokenmill"):
+        assert compiled_or_none(nn.Linear(1, 1), attempt) is None
+    assert "training goes on without: RuntimeError: no C++ compiler found" in caplog.text
+    assert "long story" not in caplog.text
+
+
+def test_memory_that_ends_is_no_reason_to_go_on() -> None:
+    def attempt(_: nn.Module) -> None:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        compiled_or_none(nn.Linear(1, 1), attempt)
+
+
+def test_a_run_without_a_compiler_is_the_plain_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> nn.Module:
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(torch, "compile", fails)
+    ids = tmp_path / "ids.npy"
+    np.save(ids, np.random.default_rng(0).integers(0, 40, 400, dtype=np.uint16))
+
+    def weights(name: str, compile_: str) -> list[torch.Tensor]:
+        settings = TrainSettings(
+            batch_size=4, max_steps=3, device="cpu", compile=compile_, eval_every=0
+        )
+        data = DataSettings(ids, vocab_size=40)
+        run = prepare_pretrain(
+            data, tmp_path / name, model=SHAPE, settings=settings, logs=LogSettings(())
+        )
+        assert run.describe()["compiles"] == (compile_ == "on")
+        return list(run.run().model.parameters())
+
+    pairs = zip(weights("plain", "off"), weights("tried", "on"), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+    assert all(
+        torch.equal(one, other)
+        for one, other in zip(weights("auto", "auto"), weights("tried2", "on"), strict=True)
+    )
