@@ -1,12 +1,13 @@
 """Optimizers and learning rates by their textbook definitions."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
 from tokenmill.errors import ConfigError
-from tokenmill.lm.optimizer import AdamW, SlowingSGD
+from tokenmill.lm.optimizer import AdamW, FusedAdamW, SlowingSGD
 from tokenmill.lm.schedule import Schedule
 
 
@@ -43,6 +44,37 @@ def test_the_fused_adamw_agrees() -> None:
             optimizer.step()
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-6)
+
+
+def test_what_training_uses_on_a_cpu_is_the_fused_adamw_bit_for_bit() -> None:
+    ours, theirs = weights(), weights()
+    options: dict[str, Any] = {"lr": 1e-2, "betas": (0.9, 0.95), "eps": 1e-8}
+    groups = [
+        [{"params": each[:1], "weight_decay": 0.1}, {"params": each[1:], "weight_decay": 0.0}]
+        for each in (ours, theirs)
+    ]
+    pair = (
+        FusedAdamW(groups[0], **options),
+        torch.optim.AdamW(groups[1], fused=True, **options),
+    )
+    generator = torch.Generator().manual_seed(2)
+    for step in range(300):
+        for optimizer in pair:
+            optimizer.zero_grad()
+            for group in optimizer.param_groups:
+                group["lr"] = 1e-2 / (1 + step)
+        for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            # A weight that a step does not reach stays, and its moments with it.
+            if (step + number) % 5:
+                one.grad = torch.randn(one.shape, generator=generator)
+                other.grad = one.grad.clone()
+        for optimizer in pair:
+            optimizer.step()
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.equal(one, other)
+        kept, known = pair[0].state[one], pair[1].state[other]
+        assert kept.keys() == known.keys()
+        assert all(torch.equal(kept[name], known[name]) for name in known)
 
 
 def test_steps_of_sgd_get_shorter() -> None:
