@@ -179,13 +179,18 @@ class Trunk(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
+        self.embed_tokens = _embedding(config.vocab_size, config.d_model)
         if config.positions == "learned":
-            self.embed_positions = nn.Embedding(config.context, config.d_model)
+            self.embed_positions = _embedding(config.context, config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(Block(config, layer) for layer in range(config.num_layers))
         if config.norm_place == "pre":
             self.norm = Norm(config.d_model, config, config.norm)
+
+
+def _embedding(number: int, width: int) -> nn.Embedding:
+    """Without the weights torch would draw: for a model without memory that loads 900 of its modules."""
+    return nn.Embedding.from_pretrained(torch.empty(number, width), freeze=False)
 
 
 class Model(nn.Module):
@@ -202,6 +207,16 @@ class Model(nn.Module):
         self._turn_table: Tensor | None = None
         if self.lm_head.weight.device.type != "meta":
             self.reset(seed)
+
+    @classmethod
+    def empty(cls, config: ModelConfig, device: torch.device) -> "Model":
+        """A model that waits for its weights: drawing some takes longer than reading them."""
+        with torch.device("meta"):
+            model = cls(config)
+        model.to_empty(device=device)
+        if config.tied_head:
+            model.lm_head.weight = model.model.embed_tokens.weight
+        return model
 
     @torch.no_grad()
     def reset(self, seed: int) -> None:

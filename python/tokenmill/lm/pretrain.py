@@ -215,10 +215,12 @@ class PretrainRun:
 
     def _model(self, *, is_new: bool) -> Model:
         """A model of our shape; with its first weights, if it `is_new`."""
-        model = Model(self.config, seed=self.settings.seed)
+        if is_new and self.start is None:
+            return Model(self.config, seed=self.settings.seed).to(self.device)
+        model = Model.empty(self.config, self.device)
         if is_new and self.start is not None:
             copy_weights(model, self.start.weights(self.config), f"`{self.start.path}`")
-        return model.to(self.device)
+        return model
 
     def _loop(
         self,

@@ -113,3 +113,13 @@ def test_shapes_that_cannot_be(changes: dict[str, object], message: str) -> None
         preset("1m", **changes)
     with pytest.raises(ConfigError, match="did you mean `1m`"):
         preset("1mm")
+
+
+@pytest.mark.parametrize("tied_head", [False, True])
+def test_an_empty_model_takes_weights(tied_head: bool) -> None:
+    config = preset("1m", vocab_size=50, num_layers=1, context=8, tied_head=tied_head)
+    full, empty = Model(config, seed=3), Model.empty(config, torch.device("cpu"))
+    assert empty.num_parameters == full.num_parameters
+    empty.load_state_dict(full.state_dict())
+    ids = torch.arange(8).unsqueeze(0)
+    assert torch.equal(empty(ids), full(ids))
