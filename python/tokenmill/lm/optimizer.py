@@ -89,8 +89,8 @@ class FusedAdamW:
                 continue
             states = [self._state_of(weight) for weight in weights]
             steps = [state["step"] for state in states]
-            torch._foreach_add_(steps, 1)
-            torch._fused_adamw_(
+            torch._foreach_add_(steps, 1)  # pyright: ignore[reportPrivateImportUsage]
+            torch._fused_adamw_(  # pyright: ignore[reportPrivateImportUsage]
                 weights,
                 [weight.grad for weight in weights],
                 [state["exp_avg"] for state in states],
