@@ -189,7 +189,7 @@ class Trunk(nn.Module):
 
 
 def _embedding(number: int, width: int) -> nn.Embedding:
-    """Without the weights torch would draw: for a model without memory that loads 900 of its modules."""
+    """Without the weights that torch would draw; where there is no memory for them, that imports 900 of its modules."""
     return nn.Embedding.from_pretrained(torch.empty(number, width), freeze=False)
 
 
@@ -213,7 +213,9 @@ class Model(nn.Module):
         """A model that waits for its weights: drawing some takes longer than reading them."""
         with torch.device("meta"):
             model = cls(config)
-        model.to_empty(device=device)
+        weights = model.state_dict().items()
+        blank = {name: torch.empty(weight.shape, device=device) for name, weight in weights}
+        model.load_state_dict(blank, assign=True)
         if config.tied_head:
             model.lm_head.weight = model.model.embed_tokens.weight
         return model
