@@ -1,7 +1,9 @@
 # pyright: basic
 """Ranks under `torchrun`: who am I, sums over all, and one alone when there is nobody else."""
 
+import atexit
 import gc
+import importlib
 import os
 from dataclasses import dataclass
 
@@ -51,13 +53,17 @@ def join_ranks(device_type: str) -> Ranks:
     if world_size == 1:
         return Ranks()
     if not dist.is_initialized():
+        # DistributedDataParallel imports this module, whose functions have the group of that moment as a default: imported
+        # behind the next line, they would keep the group and its threads beyond `destroy_process_group`, and a thread that lets
+        # go of a tensor while Python ends aborts the process.
+        importlib.import_module("torch.distributed.nn.functional")
         dist.init_process_group("nccl" if device_type == "cuda" else "gloo")
+        atexit.register(leave_ranks)  # whatever ends this process before its run does
     return Ranks(dist.get_rank(), world_size, int(os.environ.get("LOCAL_RANK", "0")))
 
 
 def leave_ranks() -> None:
-    """Part from the other ranks. Whatever still talks to them must be gone: threads of a group that outlive it abort the
-    process at its end."""
+    """Part from the other ranks. Whatever still talks to them must be gone: the group's threads end with the last one that holds it."""
     if dist.is_available() and dist.is_initialized():
         gc.collect()
         dist.destroy_process_group()

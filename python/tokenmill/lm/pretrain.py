@@ -188,6 +188,7 @@ class PretrainRun:
         if self.device.type == "cpu":
             keep_memory()
         checkpoint = self._found()
+        self.ranks.wait()  # all have looked; from here on the first one writes
         model = self._model(is_new=checkpoint is None)
         metrics = self._metrics(0 if checkpoint is None else checkpoint.step)
         loop = self._loop(model, metrics, on_step)
