@@ -89,6 +89,8 @@ class Loop:
     on_step: list[Callable[[StepResult], None]] = field(default_factory=list)
     on_sample: Callable[[int], list[str]] | None = None
     on_validation: list[Callable[[int, float], None]] = field(default_factory=list)
+    bytes_per_token: float | None = None
+    """Of the whole validation text; without it there are no bits per byte."""
     step: int = 0
     last_loss: float | None = None
     """Of the last step."""
@@ -317,9 +319,11 @@ class Loop:
         for call in self.on_validation:
             call(self.step, loss)
         if self.metrics is not None:
-            self.metrics.add(
-                {"kind": "validation", "step": self.step, "loss": loss, "time": time.time()}
-            )
+            record = {"kind": "validation", "step": self.step, "loss": loss}
+            if self.bytes_per_token is not None:
+                # Close to what `lm evaluate` says exactly, which reads all documents whole.
+                record["bits_per_byte"] = loss / (math.log(2) * self.bytes_per_token)
+            self.metrics.add({**record, "time": time.time()})
 
     def _sample(self) -> None:
         if self.on_sample is None or self.metrics is None:

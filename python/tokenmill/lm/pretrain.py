@@ -250,6 +250,7 @@ class PretrainRun:
             peak_flops(self.device) if self.ranks.is_first else None,
             [] if on_step is None else [on_step],
             self._sampler(model),
+            bytes_per_token=None if self.validation is None else self.validation.bytes_per_token,
         )
 
     def _sampler(self, model: Model) -> Callable[[int], list[str]] | None:

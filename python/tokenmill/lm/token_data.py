@@ -41,6 +41,12 @@ class TokenData:
         return self.split.num_tokens
 
     @property
+    def bytes_per_token(self) -> float | None:
+        """Raw bytes of the text for each token; `None` if nobody counted."""
+        num_bytes = self.split.num_bytes
+        return num_bytes / self.num_tokens if num_bytes and self.num_tokens else None
+
+    @property
     def mask(self) -> Any | None:
         return self.split.mask
 
