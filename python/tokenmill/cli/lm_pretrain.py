@@ -1,5 +1,6 @@
 """`tokenmill lm pretrain`: train a model on a dataset."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -184,6 +185,8 @@ def _run(
         raise ConfigError(
             f"training needs {error.name}, which is not installed", "pip install 'tokenmill[lm]'"
         ) from None
+    if quiet:
+        os.environ.setdefault("WANDB_SILENT", "true")
     run = prepare_from_tables(
         tables,
         start_from=start_from,

@@ -32,7 +32,7 @@ from tokenmill.lm.packing import Plan, make_plan
 from tokenmill.lm.passes import keep_memory
 from tokenmill.lm.run_folder import read_run, require_same_rates, require_same_run, write_run
 from tokenmill.lm.settings import TrainSettings
-from tokenmill.lm.sinks import LogSettings, make_sinks
+from tokenmill.lm.sinks import LogSettings, make_sinks, require_sinks
 from tokenmill.lm.start_from import Start, find_start, require_same_vocab, shape_from
 from tokenmill.lm.token_data import (
     TokenData,
@@ -282,7 +282,7 @@ class PretrainRun:
             return None
         self.out.mkdir(parents=True, exist_ok=True)
         self._describe()
-        sinks = make_sinks(self.logs, self.out, self.state())
+        sinks = make_sinks(self.logs, self.out, self.state(), after_step=step)
         return Metrics(self.out, sinks, after_step=step)
 
     def _describe(self) -> None:
@@ -328,6 +328,7 @@ def prepare_pretrain(
 ) -> PretrainRun:
     """A run whose data, model and settings fit each other. The arguments are those of `pretrain`; `changes` are made to `model`."""
     settings = settings or TrainSettings()
+    require_sinks(logs or LogSettings())
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     ranks = join_ranks("cuda" if settings.device.startswith("cuda") else "cpu")

@@ -3,6 +3,8 @@
 
 import importlib.util
 import os
+import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +13,11 @@ from typing import Any
 from tokenmill.errors import ConfigError
 from tokenmill.lm.metrics import Sink
 from tokenmill.sources.choices import require_one_of
+from tokenmill.storage.files import write_atomically
 
 SINKS = ("tensorboard", "wandb")
 TENSORBOARD_FOLDER = "tensorboard"
+WANDB_FOLDER = "wandb"
 
 
 @dataclass(frozen=True)
@@ -30,42 +34,95 @@ class LogSettings:
             require_one_of("log", sink, SINKS)
 
 
-def make_sinks(settings: LogSettings, folder: Path, config: Mapping[str, Any]) -> list[Sink]:
-    """The sinks that were asked for. ConfigError if one is not installed."""
-    sinks: list[Sink] = []
+def require_sinks(settings: LogSettings) -> None:
+    """ConfigError naming the extra if a sink that was asked for is not installed."""
     for name in settings.sinks:
-        if importlib.util.find_spec(name) is None:
+        found = importlib.util.find_spec(name)
+        # A folder `wandb` or `tensorboard` beside us is found as well, and has no file that it begins with.
+        if found is None or found.origin is None:
             extra = "lm" if name == "tensorboard" else "wandb"
             raise ConfigError(
                 f"`--log {name}` needs {name}, which is not installed",
                 f"pip install 'tokenmill[{extra}]'",
             )
-        sinks.append(
-            TensorBoard(folder / TENSORBOARD_FOLDER)
-            if name == "tensorboard"
-            else WeightsAndBiases(settings, folder, config)
-        )
-    return sinks
+
+
+def make_sinks(
+    settings: LogSettings, folder: Path, config: Mapping[str, Any], *, after_step: int = 0
+) -> list[Sink]:
+    """The sinks that were asked for, for a run that goes on behind `after_step`."""
+    require_sinks(settings)
+    return [
+        TensorBoard(folder / TENSORBOARD_FOLDER, after_step)
+        if name == "tensorboard"
+        else WeightsAndBiases(settings, folder, config)
+        for name in settings.sinks
+    ]
 
 
 class TensorBoard:
-    """Event files that `tensorboard --logdir` opens."""
+    """Event files that `tensorboard --logdir` opens.
 
-    def __init__(self, folder: Path) -> None:
-        from torch.utils.tensorboard.writer import SummaryWriter
+    Training and validation are two runs to TensorBoard, which draws numbers of one name into one chart: both losses side by
+    side. What an interrupted run wrote behind its checkpoint is hidden when it goes on.
+    """
 
-        self._writer = SummaryWriter(str(folder))
+    def __init__(self, folder: Path, after_step: int = 0) -> None:
+        self._folder, self._after_step = folder, after_step
+        self._writers: dict[str, Any] = {}
+        self._samples = (0, 0)
 
     def add(self, record: Mapping[str, Any]) -> None:
         step = record["step"]
         if record["kind"] == "sample":
-            self._writer.add_text("sample", record["text"], step)
+            # Each prompt has a place of its own, where its texts follow each other.
+            number = self._samples[1] + 1 if self._samples[0] == step else 1
+            self._samples = step, number
+            self._writer("train").add_text(f"sample/{number}", as_markdown(record["text"]), step)
             return
+        writer = self._writer(record["kind"])
         for name, value in _numbers(record):
-            self._writer.add_scalar(name, value, step)
+            if name in _CHARTS:
+                writer.add_scalar(_CHARTS[name], value, step)
+
+    def _writer(self, kind: str) -> Any:
+        if kind not in self._writers:
+            from torch.utils.tensorboard.writer import SummaryWriter
+
+            self._writers[kind] = SummaryWriter(
+                str(self._folder / kind), purge_step=self._after_step + 1
+            )
+        return self._writers[kind]
 
     def close(self) -> None:
-        self._writer.close()
+        for writer in self._writers.values():
+            writer.close()
+
+
+# TensorBoard shows names with the same beginning as one group, and opens the first two.
+_CHARTS = {
+    "loss": "loss/nats_per_token",
+    "bits_per_byte": "loss/bits_per_byte",
+    "lr": "step/lr",
+    "grad_norm": "step/grad_norm",
+    "tokens_per_second": "step/tokens_per_second",
+    "mfu": "step/mfu",
+}
+
+
+def as_markdown(text: str) -> str:
+    """What shows `text` letter by letter: whatever means something to Markdown or HTML becomes an entity."""
+    text = text.replace("\t", "    ")
+    inert = re.sub(r"[^\w\s,;:?'\"]|_|^ +", lambda found: _entities(found[0]), text, flags=re.M)
+    return inert.replace("\n", "  \n")
+
+
+def _entities(characters: str) -> str:
+    if (
+        not characters.isprintable()
+    ):  # a model may well write control characters, which HTML cannot have
+        return "\N{REPLACEMENT CHARACTER}"
+    return "".join("&nbsp;" if each == " " else f"&#{ord(each)};" for each in characters)
 
 
 class WeightsAndBiases:
@@ -74,8 +131,9 @@ class WeightsAndBiases:
     def __init__(self, settings: LogSettings, folder: Path, config: Mapping[str, Any]) -> None:
         import wandb  # pyright: ignore
 
-        logged_in = bool(os.environ.get("WANDB_API_KEY") or wandb.api.api_key)
-        mode = os.environ.get("WANDB_MODE") or ("online" if logged_in else "offline")
+        mode = os.environ.get("WANDB_MODE")
+        if not mode:
+            mode = "online" if wandb.login(prompt=False, verify=False) else "offline"
         self._run = wandb.init(
             project=settings.project,
             name=settings.name or folder.name,
@@ -85,28 +143,31 @@ class WeightsAndBiases:
             mode=mode,  # pyright: ignore
             resume="allow",
             id=_run_id(folder),
+            settings=wandb.Settings(console="off"),  # a line that redraws itself is no log
         )
 
     def add(self, record: Mapping[str, Any]) -> None:
         if record["kind"] != "sample":
-            self._run.log(dict(_numbers(record)), step=record["step"])
+            values = {f"{record['kind']}/{name}": value for name, value in _numbers(record)}
+            self._run.log(values, step=record["step"])
 
     def close(self) -> None:
         self._run.finish()
 
 
 def _run_id(folder: Path) -> str:
-    """The same for a run that goes on."""
-    import hashlib
-
-    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    """The same for a run that goes on, another one for a run that starts anew in the same folder."""
+    file = folder / WANDB_FOLDER / "run-id"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, secrets.token_hex(8).encode())
+    return file.read_text()
 
 
 def _numbers(record: Mapping[str, Any]) -> Sequence[tuple[str, float]]:
-    """`train/loss` and so on."""
-    skipped = ("step", "time")
+    """`loss` and so on."""
     return [
-        (f"{record['kind']}/{name}", value)
+        (name, value)
         for name, value in record.items()
-        if isinstance(value, int | float) and name not in skipped
+        if isinstance(value, int | float) and name not in ("step", "time")
     ]

@@ -312,23 +312,6 @@ def test_samples_are_on_record_and_change_nothing(
         assert torch.equal(weight, weights(shown)[name])
 
 
-def test_tensorboard_has_what_metrics_have(
-    tmp_path: Path, dataset: Path, small: ModelConfig
-) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    run(dataset, tmp_path / "run", small, logs=LogSettings(("tensorboard",)))
-    events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
-    events.Reload()
-    for kind in ("train", "validation"):
-        wanted = [
-            (r["step"], r["loss"]) for r in read_metrics(tmp_path / "run") if r["kind"] == kind
-        ]
-        found = [(event.step, event.value) for event in events.Scalars(f"{kind}/loss")]
-        assert [step for step, _ in found] == [step for step, _ in wanted]
-        assert [value for _, value in found] == pytest.approx([loss for _, loss in wanted])
-
-
 def test_no_run_begins_that_cannot_fit(tmp_path: Path, dataset: Path) -> None:
     huge = replace(ModelConfig(vocab_size=300), num_layers=400, d_model=8192, num_heads=8)
     with pytest.raises(DeviceError, match=r"takes about .* are there"):
