@@ -1,4 +1,4 @@
-"""What holds for every test session: no silent skips, no slow tests unasked, the same examples every time."""
+"""What holds for every test session: no silent skips, no slow tests and no browsers unasked, the same examples every time."""
 
 import os
 from collections.abc import Generator
@@ -57,9 +57,9 @@ class NoSkips:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Without `-m`, tests marked slow stay out; `-m slow` runs them and nothing else."""
+    """Without `-m`, tests marked slow or browser stay out; `-m slow` runs them and nothing else."""
     if not config.option.markexpr:
-        config.option.markexpr = "not slow"
+        config.option.markexpr = "not slow and not browser"
     if os.environ.get("TOKENMILL_NO_SKIPS") == "1":
         config.pluginmanager.register(NoSkips())
 

@@ -1,18 +1,21 @@
-"""A session that must not skip fails when it does; slow tests run only when asked for."""
+"""A session that must not skip fails when it does; slow tests and browsers run only when asked for."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
-SETTINGS = "[pytest]\nmarkers =\n  gpu: needs a GPU\n  slow: minutes\n"
+SETTINGS = "[pytest]\nmarkers =\n  gpu: needs a GPU\n  slow: minutes\n  browser: Chromium\n"
 
 ALLOWED = {
     "tests/test_passes.py": "def test_it(): pass\n",
     "tests/test_gpu.py": "import pytest\n@pytest.mark.gpu\n@pytest.mark.skip\ndef test_it(): pass\n",
     "tests/test_xfail.py": "import pytest\n@pytest.mark.xfail\ndef test_it(): assert False\n",
     "tests/test_slow.py": "import pytest\n@pytest.mark.slow\ndef test_it(): assert False\n",
+    "tests/test_page.py": "import pytest\n@pytest.mark.browser\ndef test_it(): assert False\n",
     "package/passes.py": '"""\n>>> 1 + 1\n2\n"""\n',
 }
 FORBIDDEN = {
@@ -38,7 +41,7 @@ def session(
 
 def test_skips_fail_the_session(tmp_path: Path) -> None:
     code, output = session(tmp_path, ALLOWED | FORBIDDEN, no_skips="1")
-    assert (code, "1 deselected" in output) == (1, True), output
+    assert (code, "2 deselected" in output) == (1, True), output
     listed = output.partition("which this run forbids")[2]
     named = {name for name in ALLOWED | FORBIDDEN if name in listed}
     assert named == set(FORBIDDEN)
@@ -50,6 +53,7 @@ def test_skips_are_allowed_elsewhere(tmp_path: Path) -> None:
     assert "which this run forbids" not in output
 
 
-def test_slow_tests_run_when_asked_for(tmp_path: Path) -> None:
-    code, output = session(tmp_path, ALLOWED, "-m", "slow", no_skips="1")
-    assert (code, "1 failed, 4 deselected" in output) == (1, True), output
+@pytest.mark.parametrize("marker", ["slow", "browser"])
+def test_marked_tests_run_when_asked_for(tmp_path: Path, marker: str) -> None:
+    code, output = session(tmp_path, ALLOWED, "-m", marker, no_skips="1")
+    assert (code, "1 failed, 5 deselected" in output) == (1, True), output
