@@ -52,6 +52,7 @@ PAGES_ABOUT_FLAGS = (
     "docs/convert.md",
     "docs/counting.md",
     "docs/datasets.md",
+    "docs/defaults.md",
     "docs/measuring.md",
     "docs/pull.md",
     "docs/sources.md",
