@@ -27,9 +27,9 @@ def fall_behind() -> None:
     """The second rank takes its time after each meeting: what the first does next, it may see."""
     wait = Ranks.wait
 
-    def wait_and_rest(ranks: Ranks) -> None:
-        wait(ranks)
-        if not ranks.is_first:
+    def wait_and_rest(self: Ranks) -> None:
+        wait(self)
+        if not self.is_first:
             time.sleep(0.3)
 
     Ranks.wait = wait_and_rest
