@@ -1,6 +1,7 @@
 """What holds for every test session: no silent skips, no slow tests and no browsers unasked, the same examples every time."""
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +59,9 @@ class NoSkips:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Without `-m`, tests marked slow or browser stay out; `-m slow` runs them and nothing else."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what runs behind `&` so, and every process that a test starts and interrupts would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.option.markexpr:
         config.option.markexpr = "not slow and not browser"
     if os.environ.get("TOKENMILL_NO_SKIPS") == "1":
