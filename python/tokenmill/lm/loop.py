@@ -127,8 +127,8 @@ class Loop:
         if compiled and self.step < self.settings.max_steps:
             found = compiled_or_none(self.objective, self._try)
             # All or none: they add up what they make.
-            if not self.ranks.any(found is None, self.device):
-                self.forward = found or self.objective
+            is_missing = self.ranks.any(found is None, self.device)
+            self.forward = self.objective if is_missing or found is None else found
         if not self.ranks.is_alone:
             self.forward = nn.parallel.DistributedDataParallel(self.forward)
 

@@ -45,6 +45,29 @@ def test_memory_that_ends_is_no_reason_to_go_on() -> None:
         compiled_or_none(nn.Linear(1, 1), attempt)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's own, about its insides
+def test_a_compiled_run_has_the_plain_run_s_losses(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Up to rounding. What is compiled is kept where torch keeps it, so the second time takes seconds."""
+    ids = tmp_path / "ids.npy"
+    np.save(ids, np.random.default_rng(0).integers(0, 40, 400, dtype=np.uint16))
+    losses: dict[str, list[float]] = {"off": [], "on": []}
+    for name, found in losses.items():
+        settings = TrainSettings(batch_size=4, max_steps=4, device="cpu", compile=name)
+        run = prepare_pretrain(
+            DataSettings(ids, vocab_size=40),
+            tmp_path / name,
+            model=SHAPE,
+            settings=settings,
+            logs=LogSettings(()),
+        )
+        run.run(lambda step, found=found: found.append(step.loss))
+    assert losses["on"] == pytest.approx(losses["off"], abs=1e-5)
+    assert "torch.compile failed" not in caplog.text
+
+
 def test_a_run_without_a_compiler_is_the_plain_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
