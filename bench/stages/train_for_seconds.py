@@ -12,8 +12,8 @@ from typing import Any
 from bench.job import Answer, Job
 
 PROGRAM = __name__
-PROBE_STEPS = 12
-SHARE = 0.96
+PROBE_STEPS = 30
+SHARE = 0.9
 """Of the seconds that are left, to be planned with: machines have slow minutes."""
 
 
