@@ -28,15 +28,13 @@ def load(job: Job) -> Any:
 
 def run(pretrain: Any, job: Job) -> tuple[Any, int, Job]:
     start = time.perf_counter()
-    seconds = _train(pretrain, job, "probe", PROBE_STEPS, [])[1]
+    seconds = _train(pretrain, job, "probe", PROBE_STEPS)[1]
     left = job.options["seconds"] - (time.perf_counter() - start)
     num_steps = max(PROBE_STEPS, int(SHARE * left / seconds))
-    return _train(pretrain, job, "run", num_steps, [])[0], num_steps, job
+    return _train(pretrain, job, "run", num_steps)[0], num_steps, job
 
 
-def _train(
-    pretrain: Any, job: Job, name: str, num_steps: int, steps: list[Any]
-) -> tuple[Any, float]:
+def _train(pretrain: Any, job: Job, name: str, num_steps: int) -> tuple[Any, float]:
     """The model, and what one of its later steps took."""
     from tokenmill.lm.pretrain import DataSettings
     from tokenmill.lm.settings import TrainSettings
@@ -51,6 +49,7 @@ def _train(
         eval_every=0,
         save_every=num_steps,
     )
+    steps: list[Any] = []
     trained = pretrain(
         DataSettings(job.path),
         Path(job.out) / name,

@@ -1,6 +1,8 @@
 # pyright: basic
 """What trains on a CPU in fewer passes, against the form to be read."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,6 +99,25 @@ def test_they_are_for_training_on_a_cpu() -> None:
     assert not passes.pays_off(torch.zeros(1, device="meta"))
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc")
 def test_memory_is_kept() -> None:
-    passes.keep_memory()
-    passes.keep_memory()
+    """In a process of its own, for it cannot be undone: a tensor that is freed and made anew brings no new pages."""
+    program = (
+        "import resource, torch\n"
+        "from tokenmill.lm.passes import keep_memory\n"
+        "def faults():\n"
+        "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "    for _ in range(10):\n"
+        "        torch.ones(12 << 20)\n"
+        "    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before\n"
+        "given_back = faults()\n"
+        "keep_memory()\n"
+        "faults()\n"
+        "print(given_back, faults())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    given_back, kept = map(int, done.stdout.split())
+    assert given_back > 10_000
+    assert kept < 1_000
