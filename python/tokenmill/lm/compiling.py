@@ -29,6 +29,7 @@ def compiled_or_none(
 ) -> nn.Module | None:
     """`objective` compiled, if `attempt` works with it; else `None`, and a line that says why."""
     try:
+        _keep_embeddings(objective)
         compiled: nn.Module = torch.compile(objective)  # pyright: ignore
         attempt(compiled)
     except Exception as error:
@@ -42,3 +43,10 @@ def compiled_or_none(
         )
         return None
     return compiled
+
+
+def _keep_embeddings(objective: nn.Module) -> None:
+    """Leave embeddings to torch's own code: the compiler's adds up their gradients in the order in which threads come by."""
+    for module in objective.modules():
+        if isinstance(module, nn.Embedding):
+            module.forward = torch.compiler.disable(module.forward)  # pyright: ignore

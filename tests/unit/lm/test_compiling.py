@@ -9,8 +9,11 @@ import pytest
 import torch
 from torch import nn
 
+from tokenmill.lm.batches import Batch
 from tokenmill.lm.compiling import compiled_or_none, repays
-from tokenmill.lm.model_config import ModelConfig
+from tokenmill.lm.model import Model
+from tokenmill.lm.model_config import ModelConfig, preset
+from tokenmill.lm.objective import NextToken
 from tokenmill.lm.pretrain import DataSettings, prepare_pretrain
 from tokenmill.lm.settings import TrainSettings
 from tokenmill.lm.sinks import LogSettings
@@ -66,6 +69,32 @@ def test_a_compiled_run_has_the_plain_run_s_losses(
         run.run(lambda step, found=found: found.append(step.loss))
     assert losses["on"] == pytest.approx(losses["off"], abs=1e-5)
     assert "torch.compile failed" not in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_gradients_have_the_same_bits_each_time() -> None:
+    """Those of embeddings did not with two threads: many positions have the same token."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        model = Model(preset("1m"))
+        objective = NextToken(model)
+        ids = torch.randint(0, 50, (8, 129), generator=torch.Generator().manual_seed(0))
+        batch = Batch(ids[:, :-1].contiguous(), ids[:, 1:].contiguous(), None, 8 * 128)
+
+        def gradients() -> list[torch.Tensor]:
+            assert forward is not None
+            objective.zero_grad()
+            forward(batch).backward()
+            return [weight.grad.clone() for weight in model.parameters() if weight.grad is not None]
+
+        forward = compiled_or_none(objective, lambda found: found(batch).backward())
+        first = gradients()
+        for _ in range(4):
+            assert all(torch.equal(*both) for both in zip(first, gradients(), strict=True))
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_run_without_a_compiler_is_the_plain_run(
