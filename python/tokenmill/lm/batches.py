@@ -36,6 +36,15 @@ class Batch:
         segments = None if self.segments_BT is None else move(self.segments_BT)
         return Batch(move(self.ids_BT), move(self.targets_BT), segments, self.num_targets)
 
+    def shared_by(self, number: int) -> "list[Batch]":
+        """Its rows in order, in `number` parts or, if there are not as many rows, fewer."""
+        parts = [self.ids_BT.chunk(number), self.targets_BT.chunk(number)]
+        segments = [None] * number if self.segments_BT is None else self.segments_BT.chunk(number)
+        return [
+            Batch(ids, targets, segment, int((targets != NOT_TRAINED).sum()))
+            for ids, targets, segment in zip(*parts, segments, strict=False)
+        ]
+
 
 @dataclass(frozen=True)
 class Batches:

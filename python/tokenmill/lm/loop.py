@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tokenmill.errors import ConfigError, TokenmillError
 from tokenmill.lm.batches import Batch, Batches
@@ -31,6 +31,7 @@ from tokenmill.lm.checkpoint import (
 )
 from tokenmill.lm.compiling import compiled_or_none
 from tokenmill.lm.distributed import Ranks
+from tokenmill.lm.lanes import Lanes, lanes_of
 from tokenmill.lm.metrics import Metrics
 from tokenmill.lm.model import Model
 from tokenmill.lm.objective import Objective
@@ -201,12 +202,9 @@ class Loop:
         for number, batch in enumerate(micro_batches):
             is_last = number == len(micro_batches) - 1
             self._seed_dropout(number)
-            with self._without_sync(is_last), self._autocast():
-                loss = self.forward(batch.to(self.device))
-                # Ranks average their gradients, and we want the sum over targets.
-                scaled = loss * (self.ranks.world_size / max(1, targets))
-            self.scaler.scale(scaled).backward()
-            total += loss.detach().double()
+            # Ranks average their gradients, and we want the sum over targets.
+            share = self.ranks.world_size / max(1, targets)
+            total += self._backward(batch.to(self.device), share, is_last).double()
         mean = float(self.ranks.sum(total)) / max(1, targets)
         grad_norm = self._clipped_norm()
         self._require_sound(mean, grad_norm)
@@ -217,6 +215,29 @@ class Loop:
         self.step += 1
         tokens = settings.batch_size * (self.train.plan.width - 1)
         return StepResult(self.step, mean, lr, grad_norm, time.perf_counter() - started, tokens)
+
+    def _backward(self, batch: Batch, share: float, is_last: bool) -> Tensor:
+        """The loss of a micro-batch; `share` of its gradients is added to those there are."""
+
+        def losses(part: Batch) -> tuple[Tensor, Tensor]:
+            with self._autocast():
+                loss = self.forward(part)
+                return loss, self.scaler.scale(loss * share)
+
+        if self.lanes is not None:
+            return self.lanes.backward(self.model, losses, batch)
+        with self._without_sync(is_last):
+            loss, scaled = losses(batch)
+            scaled.backward()
+        return loss.detach()
+
+    @property
+    def lanes(self) -> Lanes | None:
+        """Where each row is for itself until gradients are added: with no compiler or other ranks around it, and no random numbers."""
+        is_plain = self.forward is self.objective and self.settings.precision != "fp16"
+        if self.device.type != "cpu" or not is_plain or self.model.config.dropout:
+            return None
+        return lanes_of(torch.get_num_threads())
 
     def _load(self) -> list[Batch]:
         rows = self.train.rows_of(self.step, self.settings.batch_size, self.settings.seed)
@@ -305,11 +326,17 @@ class Loop:
         sums = torch.zeros(2, device=self.device, dtype=torch.float64)
         for at in range(0, len(rows), self.micro_batch_size):
             batch = self.validation.load(rows[at : at + self.micro_batch_size])
-            with self._autocast():
-                sums[0] += self.objective(batch.to(self.device)).double()
+            sums[0] += self._loss_only(batch.to(self.device))
             sums[1] += batch.num_targets
         self.ranks.sum(sums)
         return float(sums[0] / sums[1])
+
+    def _loss_only(self, batch: Batch) -> Tensor:
+        def loss(part: Batch) -> Tensor:
+            with torch.no_grad(), self._autocast():
+                return self.objective(part).double()
+
+        return loss(batch) if self.lanes is None else torch.stack(self.lanes.map(loss, batch)).sum()
 
     def _evaluate(self) -> None:
         loss = self.validation_loss()

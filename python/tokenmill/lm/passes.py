@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 
 
 def pays_off(x: Tensor) -> bool:
@@ -82,7 +82,8 @@ def keep_memory() -> None:
     """Have malloc keep what is freed, until the process ends.
 
     Every step frees and wants the same large tensors. By default glibc gives each back to the system and gets it again page by page,
-    zeroed: a fifth of a step of the 1m preset. Other systems' allocators have no such call, and stay as they are.
+    zeroed: a fifth of a step of the 1m preset. Threads share one pool of memory, since only that one is kept whole.
+    Other systems' allocators have no such call, and stay as they are.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -90,3 +91,4 @@ def keep_memory() -> None:
         return
     mallopt(M_MMAP_THRESHOLD, 1 << 30)
     mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
+    mallopt(M_ARENA_MAX, 1)
