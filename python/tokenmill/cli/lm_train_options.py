@@ -89,7 +89,7 @@ Packing = Annotated[
 Precision = Annotated[str | None, _name("Of products.", PRECISIONS, S.precision, "--precision")]
 Compile = Annotated[
     str | None,
-    _name("torch.compile; `auto` if the run is long enough.", COMPILES, S.compile, "--compile"),
+    _name("torch.compile; `auto` on a GPU for a long run.", COMPILES, S.compile, "--compile"),
 ]
 Device = Annotated[
     str | None,

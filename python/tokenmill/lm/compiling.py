@@ -1,8 +1,9 @@
 # pyright: basic
 """torch.compile: when it pays, and what to do when it cannot.
 
-Compiling takes its time before the first step and gives a share of each step back. On two cores it took 20 to 80 s and a step of the 1m
-preset was a tenth shorter (docs/experiments.md), so a run has to be ten times as long as that before anything is won.
+Compiling takes its time before the first step, 20 to 80 s on two cores, and gives a share of each step back. On a CPU a compiled step of the
+1m preset was a tenth shorter than a plain one of all threads together, and a tenth longer than one in lanes, which
+compiled code does not run in (docs/experiments.md): so there it has to be asked for.
 """
 
 import logging
@@ -15,8 +16,8 @@ from tokenmill.lm.memory import is_out_of_memory
 
 log = logging.getLogger("tokenmill")
 
-REPAID_FLOPS = {"cpu": 2e14, "cuda": 2e16}
-"""Of a whole run: some 40 minutes of two cores, and of a GPU at a tenth of 1e14 FLOP/s, where it wins a quarter by what others report."""
+REPAID_FLOPS = {"cuda": 2e16}
+"""Of a whole run: half an hour of a GPU at a tenth of 1e14 FLOP/s, where it wins a quarter by what others report."""
 
 
 def repays(device: torch.device, flops: float) -> bool:

@@ -48,7 +48,7 @@ class TrainSettings:
     """Whether documents in one row are kept from looking at each other."""
     precision: str = "fp32"
     compile: str = "auto"
-    """Whether torch.compile is used; `auto` does for a run that is long enough to repay it."""
+    """Whether torch.compile is used; `auto` does on a GPU for a run that is long enough to repay it."""
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, `mps`; `auto` is a GPU if there is one."""
     threads: int | None = None

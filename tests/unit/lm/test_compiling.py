@@ -23,8 +23,7 @@ SHAPE = ModelConfig(vocab_size=40, context=8, d_model=16, num_heads=2, num_layer
 
 def test_it_is_for_long_runs() -> None:
     cpu, cuda, mps = (torch.device(name) for name in ("cpu", "cuda", "mps"))
-    assert not repays(cpu, 1e13)
-    assert repays(cpu, 1e15)
+    assert not repays(cpu, 1e20)  # lanes are faster
     assert not repays(cuda, 1e15)
     assert repays(cuda, 1e17)
     assert not repays(mps, 1e20)
