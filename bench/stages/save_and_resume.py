@@ -23,8 +23,8 @@ def load(job: Job) -> Any:
     import torch
 
     from tokenmill.lm.model_config import preset
-    from tokenmill.lm.pretrain import DataSettings
     from tokenmill.lm.settings import TrainSettings
+    from tokenmill.lm.token_data import DataSettings
 
     torch.set_num_threads(job.threads)
     settings = TrainSettings(

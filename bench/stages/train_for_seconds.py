@@ -36,9 +36,9 @@ def run(pretrain: Any, job: Job) -> tuple[Any, int, Job]:
 
 def _train(pretrain: Any, job: Job, name: str, num_steps: int) -> tuple[Any, float]:
     """The model, and what one of its later steps took."""
-    from tokenmill.lm.pretrain import DataSettings
     from tokenmill.lm.settings import TrainSettings
     from tokenmill.lm.sinks import LogSettings
+    from tokenmill.lm.token_data import DataSettings
 
     settings = TrainSettings(
         batch_size=int(job.options["batch_size"]),

@@ -21,9 +21,10 @@ def load(job: Job) -> Any:
     import torch
 
     from tokenmill.lm.model_config import preset
-    from tokenmill.lm.pretrain import DataSettings, prepare_pretrain
+    from tokenmill.lm.pretrain import prepare_pretrain
     from tokenmill.lm.settings import TrainSettings
     from tokenmill.lm.sinks import LogSettings
+    from tokenmill.lm.token_data import DataSettings
 
     torch.set_num_threads(job.threads)
     settings = TrainSettings(
@@ -55,9 +56,7 @@ def run(loaded: Any, job: Job) -> tuple[list[Any], float, int]:
 
 def _load_seconds(prepared: Any, job: Job) -> float:
     """Of one step's rows that nobody has read before."""
-    from tokenmill.lm.batches import Batches
-
-    batches = Batches(prepared.train.tokens, prepared.train_plan)
+    batches = prepared.train_rows
     start = time.perf_counter()
     for step in range(job.size, job.size + LOADED_STEPS):
         batches.load(batches.rows_of(step, int(job.options["batch_size"]), 0).tolist())

@@ -13,7 +13,7 @@ from tokenmill.cli.console import answering_errors, line, print_json, set_up_log
 from tokenmill.progress import size
 
 if TYPE_CHECKING:
-    from tokenmill.lm.pretrain import PretrainRun, TrainedModel
+    from tokenmill.lm.run import Run, TrainedModel
 
 
 def with_hyphens(name: str) -> str:
@@ -210,7 +210,7 @@ def _run(
         _show(result, as_json=as_json)
 
 
-def _trained(run: "PretrainRun", out: Path, *, shows: bool) -> "TrainedModel":
+def _trained(run: "Run", out: Path, *, shows: bool) -> "TrainedModel":
     from tokenmill.lm.loop import Stopped
 
     try:
@@ -224,7 +224,7 @@ def _trained(run: "PretrainRun", out: Path, *, shows: bool) -> "TrainedModel":
         raise typer.Exit(130) from None
 
 
-def _show_plan(run: "PretrainRun") -> None:
+def _show_plan(run: "Run") -> None:
     plan = run.describe()
     line(
         "model",
@@ -233,7 +233,7 @@ def _show_plan(run: "PretrainRun") -> None:
     if run.start is not None:
         step = "" if run.start.step is None else f" at step {run.start.step:,}"
         line("from", f"{run.start.path}{step}, weights of sha256 {run.start.sha256[:16]}…")
-    line("data", f"{run.train.name}: {run.train.num_tokens:,} tokens, {run.train_plan.waste}")
+    line("data", f"{run.train.name}: {run.train.num_tokens:,} tokens, {run.train_rows.waste}")
     if run.validation is not None:
         line("", f"{run.validation.name}: {run.validation.num_tokens:,} tokens for validation")
     if run.train.tokenizer is None:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from tokenmill.lm.import_model import import_model
     from tokenmill.lm.model import Model
     from tokenmill.lm.open_model import open_model
-    from tokenmill.lm.pretrain import DataSettings, TrainedModel, pretrain
+    from tokenmill.lm.pretrain import pretrain
+    from tokenmill.lm.run import TrainedModel
     from tokenmill.lm.sinks import LogSettings
+    from tokenmill.lm.token_data import DataSettings
 
 _LATER = {
     "account": "accounting",
@@ -33,8 +35,8 @@ _LATER = {
     "import_model": "import_model",
     "Model": "model",
     "open_model": "open_model",
-    "DataSettings": "pretrain",
-    "TrainedModel": "pretrain",
+    "DataSettings": "token_data",
+    "TrainedModel": "run",
     "pretrain": "pretrain",
     "LogSettings": "sinks",
 }

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tokenmill.dataset.windows import NOT_TRAINED
-from tokenmill.lm.packing import Plan
+from tokenmill.lm.packing import Plan, Waste
 from tokenmill.lm.permutation import permute
 
 
@@ -46,8 +46,44 @@ class Batch:
         ]
 
 
+class Rows:
+    """What steps take their rows from, by number."""
+
+    @property
+    def waste(self) -> Waste:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def load(self, rows: Sequence[int]) -> Batch:
+        """The tensors of these rows."""
+        raise NotImplementedError
+
+    def num_tokens(self, rows: Sequence[int]) -> int:
+        """Places of these rows that hold a token that something follows from: what is not padding."""
+        raise NotImplementedError
+
+    def rows_of(self, step: int, batch_size: int, seed: int) -> "np.ndarray":
+        """The numbers of the rows that `step` takes."""
+        size = len(self)
+        places = np.arange(step * batch_size, (step + 1) * batch_size, dtype=np.int64)
+        epochs = places // size
+        rows = np.empty_like(places)
+        for epoch in np.unique(epochs):
+            ours = epochs == epoch
+            rows[ours] = permute(places[ours] % size, size, seed, int(epoch))
+        return rows
+
+    def first(self, most: int) -> Iterator[int]:
+        """Rows spread evenly, at most `most`: what a validation loss is taken from."""
+        size = len(self)
+        count = min(size, most)
+        return (index * size // count for index in range(count))
+
+
 @dataclass(frozen=True)
-class Batches:
+class Batches(Rows):
     """The rows of a plan over a stream of tokens."""
 
     tokens: Any
@@ -58,19 +94,18 @@ class Batches:
     document_mask: bool = False
     """Whether documents in one row are kept from looking at each other."""
 
-    def rows_of(self, step: int, batch_size: int, seed: int) -> "np.ndarray":
-        """The numbers of the plan's rows that `step` takes."""
-        size = len(self.plan)
-        places = np.arange(step * batch_size, (step + 1) * batch_size, dtype=np.int64)
-        epochs = places // size
-        rows = np.empty_like(places)
-        for epoch in np.unique(epochs):
-            ours = epochs == epoch
-            rows[ours] = permute(places[ours] % size, size, seed, int(epoch))
-        return rows
+    @property
+    def waste(self) -> Waste:
+        return self.plan.waste
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def num_tokens(self, rows: Sequence[int]) -> int:
+        most = self.plan.width - 1
+        return sum(min(most, sum(size for _, size in self.plan.pieces(row))) for row in rows)
 
     def load(self, rows: Sequence[int]) -> Batch:
-        """The tensors of these rows."""
         length = self.plan.width - 1
         ids = np.zeros((len(rows), length), dtype=np.int64)
         targets = np.full((len(rows), length), NOT_TRAINED, dtype=np.int64)
@@ -98,9 +133,3 @@ class Batches:
             wanted[np.asarray(self.mask[start + 1 : start + size]) == 0] = NOT_TRAINED
         targets[at : at + len(wanted)] = wanted
         return at + size
-
-    def first(self, most: int) -> Iterator[int]:
-        """Rows spread evenly over the plan, at most `most`: what a validation loss is taken from."""
-        size = len(self.plan)
-        count = min(size, most)
-        return (index * size // count for index in range(count))

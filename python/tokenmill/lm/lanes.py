@@ -53,17 +53,17 @@ class Lanes:
         return [future.result() for future in futures]
 
     def backward(
-        self, module: nn.Module, loss_of: Callable[[Batch], tuple[Tensor, Tensor]], batch: Batch
+        self, module: nn.Module, sums_of: Callable[[Batch], tuple[Tensor, Tensor]], batch: Batch
     ) -> Tensor:
-        """Add the gradients of `batch` to those of the weights of `module`; its loss.
+        """Add the gradients of `batch` to those of the weights of `module`; its sums.
 
-        `loss_of` makes the loss that is reported and the scaled one that is differentiated.
+        `sums_of` makes the sums that are reported and the number that is differentiated.
         """
         weights = [weight for weight in module.parameters() if weight.requires_grad]
 
         def work(part: Batch) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-            loss, scaled = loss_of(part)
-            return loss.detach(), torch.autograd.grad(scaled, weights, allow_unused=True)
+            sums, scaled = sums_of(part)
+            return sums.detach(), torch.autograd.grad(scaled, weights, allow_unused=True)
 
         done = self.map(work, batch)
         for _, grads in done:
@@ -71,7 +71,7 @@ class Lanes:
                 if grad is None:
                     continue
                 weight.grad = grad if weight.grad is None else weight.grad.add_(grad)
-        return torch.stack([loss for loss, _ in done]).sum()
+        return torch.stack([sums for sums, _ in done]).sum(0)
 
 
 @cache

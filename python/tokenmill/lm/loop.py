@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tokenmill.errors import ConfigError, TokenmillError
-from tokenmill.lm.batches import Batch, Batches
+from tokenmill.lm.batches import Batch, Rows
 from tokenmill.lm.checkpoint import (
     Checkpoint,
     best_checkpoint,
@@ -68,6 +69,9 @@ class StepResult:
     grad_norm: float
     seconds: float
     tokens: int
+    """Without padding."""
+    more: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What the objective says besides its loss, as means."""
 
 
 @dataclass
@@ -77,8 +81,8 @@ class Loop:
     model: Model
     objective: Objective
     settings: TrainSettings
-    train: Batches
-    validation: Batches | None
+    train: Rows
+    validation: Rows | None
     folder: Path
     metrics: Metrics | None
     """Only the first rank has them."""
@@ -93,6 +97,8 @@ class Loop:
     bytes_per_token: float | None = None
     """Of the whole validation text; without it there are no bits per byte."""
     step: int = 0
+    tokens: int = 0
+    """In all steps, without padding."""
     last_loss: float | None = None
     """Of the last step."""
     _validation_loss: tuple[int, float] | None = None
@@ -137,8 +143,8 @@ class Loop:
         """The way forth and back of a micro-batch, to no effect."""
         self.objective.train()
         with self._autocast():
-            loss = forward(self._load()[0].to(self.device))
-        loss.backward()
+            sums = forward(self._load()[0].to(self.device))
+        sums[0].backward()
         self.optimizer.zero_grad(set_to_none=True)
 
     def show_progress(self) -> ProgressLine:
@@ -159,6 +165,7 @@ class Loop:
         copy_weights(self.model, checkpoint.weights(), f"`{checkpoint.folder}`")
         restore_moments(self.model, self.optimizer, checkpoint.optimizer())
         self.step = checkpoint.step
+        self.tokens = checkpoint.state.get("tokens") or 0
         self._lowest = checkpoint.state.get("lowest") or math.inf
         if self.settings.precision == "fp16":
             self.scaler.load_state_dict(checkpoint.state["scaler"])
@@ -188,7 +195,6 @@ class Loop:
 
     def _step(self) -> StepResult:
         started = time.perf_counter()
-        settings = self.settings
         lr = self.rates.rate(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
@@ -198,38 +204,40 @@ class Loop:
             self.ranks.sum(torch.tensor(float(targets), device=self.device, dtype=torch.float64))
         )
         self.objective.train()
-        total = torch.zeros((), device=self.device, dtype=torch.float64)
+        total = torch.zeros(1 + len(self.objective.names), device=self.device, dtype=torch.float64)
         for number, batch in enumerate(micro_batches):
             is_last = number == len(micro_batches) - 1
             self._seed_dropout(number)
             # Ranks average their gradients, and we want the sum over targets.
             share = self.ranks.world_size / max(1, targets)
             total += self._backward(batch.to(self.device), share, is_last).double()
-        mean = float(self.ranks.sum(total)) / max(1, targets)
+        mean, *more = (self.ranks.sum(total) / max(1, targets)).tolist()
         grad_norm = self._clipped_norm()
         self._require_sound(mean, grad_norm)
         self.last_loss = mean
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        self.step += 1
-        tokens = settings.batch_size * (self.train.plan.width - 1)
-        return StepResult(self.step, mean, lr, grad_norm, time.perf_counter() - started, tokens)
+        tokens = self.train.num_tokens(self._rows().tolist())
+        self.step, self.tokens = self.step + 1, self.tokens + tokens
+        seconds = time.perf_counter() - started
+        named = dict(zip(self.objective.names, more, strict=True))
+        return StepResult(self.step, mean, lr, grad_norm, seconds, tokens, named)
 
     def _backward(self, batch: Batch, share: float, is_last: bool) -> Tensor:
-        """The loss of a micro-batch; `share` of its gradients is added to those there are."""
+        """The sums of a micro-batch; `share` of its gradients is added to those there are."""
 
-        def losses(part: Batch) -> tuple[Tensor, Tensor]:
+        def sums_of(part: Batch) -> tuple[Tensor, Tensor]:
             with self._autocast():
-                loss = self.forward(part)
-                return loss, self.scaler.scale(loss * share)
+                sums = self.forward(part)
+                return sums, self.scaler.scale(sums[0] * share)
 
         if self.lanes is not None:
-            return self.lanes.backward(self.model, losses, batch)
+            return self.lanes.backward(self.model, sums_of, batch)
         with self._without_sync(is_last):
-            loss, scaled = losses(batch)
+            sums, scaled = sums_of(batch)
             scaled.backward()
-        return loss.detach()
+        return sums.detach()
 
     @property
     def lanes(self) -> Lanes | None:
@@ -239,10 +247,12 @@ class Loop:
             return None
         return lanes_of(torch.get_num_threads())
 
+    def _rows(self) -> "np.ndarray":
+        return self.train.rows_of(self.step, self.settings.batch_size, self.settings.seed)
+
     def _load(self) -> list[Batch]:
-        rows = self.train.rows_of(self.step, self.settings.batch_size, self.settings.seed)
         first = self.ranks.rank * self.rows_per_rank
-        ours = rows[first : first + self.rows_per_rank].tolist()
+        ours = self._rows()[first : first + self.rows_per_rank].tolist()
         size = self.micro_batch_size
         return [self.train.load(ours[at : at + size]) for at in range(0, len(ours), size)]
 
@@ -302,8 +312,9 @@ class Loop:
         record = {
             "kind": "train",
             "step": result.step,
-            "tokens": result.step * result.tokens,
+            "tokens": self.tokens,
             "loss": result.loss,
+            **result.more,
             "lr": result.lr,
             "grad_norm": result.grad_norm,
             "tokens_per_second": rate,
@@ -315,38 +326,41 @@ class Loop:
         self.metrics.add(record)
 
     @torch.no_grad()
-    def validation_loss(self) -> float | None:
-        """The mean loss over the same rows each time; ranks share them."""
+    def validation_means(self) -> list[float] | None:
+        """Means of loss and what else the objective says over the same rows each time; ranks share them."""
         if self.validation is None:
             return None
         self.objective.eval()
         rows = list(self.validation.first(self.settings.eval_rows))[
             self.ranks.rank :: self.ranks.world_size
         ]
-        sums = torch.zeros(2, device=self.device, dtype=torch.float64)
+        sums = torch.zeros(2 + len(self.objective.names), device=self.device, dtype=torch.float64)
         for at in range(0, len(rows), self.micro_batch_size):
             batch = self.validation.load(rows[at : at + self.micro_batch_size])
-            sums[0] += self._loss_only(batch.to(self.device))
-            sums[1] += batch.num_targets
+            sums[:-1] += self._sums_only(batch.to(self.device))
+            sums[-1] += batch.num_targets
         self.ranks.sum(sums)
-        return float(sums[0] / sums[1])
+        return (sums[:-1] / sums[-1]).tolist()
 
-    def _loss_only(self, batch: Batch) -> Tensor:
-        def loss(part: Batch) -> Tensor:
+    def _sums_only(self, batch: Batch) -> Tensor:
+        def sums(part: Batch) -> Tensor:
             with torch.no_grad(), self._autocast():
                 return self.objective(part).double()
 
-        return loss(batch) if self.lanes is None else torch.stack(self.lanes.map(loss, batch)).sum()
+        parts = [sums(batch)] if self.lanes is None else self.lanes.map(sums, batch)
+        return torch.stack(parts).sum(0)
 
     def _evaluate(self) -> None:
-        loss = self.validation_loss()
-        if loss is None:
+        means = self.validation_means()
+        if means is None:
             return
+        loss, *more = means
         self._validation_loss = (self.step, loss)
         for call in self.on_validation:
             call(self.step, loss)
         if self.metrics is not None:
-            record = {"kind": "validation", "step": self.step, "loss": loss}
+            named = dict(zip(self.objective.names, more, strict=True))
+            record = {"kind": "validation", "step": self.step, "loss": loss, **named}
             if self.bytes_per_token is not None:
                 # Close to what `lm evaluate` says exactly, which reads all documents whole.
                 record["bits_per_byte"] = loss / (math.log(2) * self.bytes_per_token)
@@ -379,6 +393,7 @@ class Loop:
         last = self._validation_loss
         return {
             "step": self.step,
+            "tokens": self.tokens,
             "validation_loss": last[1] if last is not None and last[0] == self.step else None,
             "lowest": None if math.isinf(self._lowest) else self._lowest,
             "scaler": self.scaler.state_dict(),

@@ -1,6 +1,6 @@
 # pyright: basic
-"""Objectives: a batch in, a sum of losses out. The loop divides by the number of targets of the whole step, so it does not matter
-how the step was cut into micro-batches or ranks."""
+"""Objectives: a batch in, sums out. The loop divides them by the number of targets of the whole step, so it does not matter
+how the step was cut into micro-batches, lanes or ranks."""
 
 from torch import Tensor, nn
 
@@ -12,12 +12,15 @@ from tokenmill.lm.model import Model
 class Objective(nn.Module):
     """What training makes small. A module, so that ranks and the compiler see one forward pass."""
 
+    names: tuple[str, ...] = ()
+    """Of what is reported besides the loss."""
+
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, batch: Batch) -> Tensor:
-        """The sum of the losses of all targets of `batch`."""
+        """Sums over all targets of `batch`: of their losses, then of what `names` says."""
         raise NotImplementedError
 
 
@@ -27,4 +30,5 @@ class NextToken(Objective):
     def forward(self, batch: Batch) -> Tensor:
         hidden = self.model.hidden(batch.ids_BT, segments_BT=batch.segments_BT)
         head = self.model.lm_head.weight
-        return chunked_loss(hidden, head, batch.targets_BT, self.model.config.softcap)
+        loss = chunked_loss(hidden, head, batch.targets_BT, self.model.config.softcap)
+        return loss.unsqueeze(0)

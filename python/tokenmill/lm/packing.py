@@ -69,23 +69,30 @@ class WrappedPlan(Plan):
 
 
 class BestFitPlan(Plan):
-    def __init__(self, ends: Any, width: int) -> None:
+    """Pieces of at most `width` tokens, whole; what was `dropped` and `cut` before is told again."""
+
+    def __init__(
+        self, starts: Any, lengths: Any, width: int, *, dropped: int = 0, cut: int = 0
+    ) -> None:
         self.width = width
-        ends = np.asarray(ends, dtype=np.int64)
-        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(ends) else ends
-        piece_starts, piece_lengths, cut = _cut_long(starts, ends - starts, width)
-        # A piece of one token teaches nothing: there is no token before it to predict it from.
-        worth = piece_lengths > 1
-        dropped = int(piece_lengths[~worth].sum())
-        piece_starts, piece_lengths = piece_starts[worth], piece_lengths[worth]
-        row_of = best_fit(piece_lengths, width)
+        row_of = best_fit(lengths, width)
         rows = int(row_of.max()) + 1 if len(row_of) else 0
         # Longest first within a row, as they were placed; then in the order of the text.
-        order = np.lexsort((piece_starts, row_of))
-        self._starts, self._lengths = piece_starts[order], piece_lengths[order]
+        order = np.lexsort((starts, row_of))
+        self._starts, self._lengths = starts[order], lengths[order]
         self._first = np.searchsorted(row_of[order], np.arange(rows + 1))
-        tokens = int(piece_lengths.sum())
+        tokens = int(lengths.sum())
         self.waste = Waste(rows, tokens, rows * width - tokens, dropped, cut)
+
+    @staticmethod
+    def of_documents(ends: Any, width: int) -> "BestFitPlan":
+        """Documents that end at `ends`; those longer than a row are cut."""
+        starts, lengths = spans_of(ends)
+        starts, lengths, cut = _cut_long(starts, lengths, width)
+        # A piece of one token teaches nothing: there is no token before it to predict it from.
+        worth = lengths > 1
+        dropped = int(lengths[~worth].sum())
+        return BestFitPlan(starts[worth], lengths[worth], width, dropped=dropped, cut=cut)
 
     def __len__(self) -> int:
         return len(self._first) - 1
@@ -93,6 +100,13 @@ class BestFitPlan(Plan):
     def pieces(self, row: int) -> Sequence[tuple[int, int]]:
         some = slice(self._first[row], self._first[row + 1])
         return list(zip(self._starts[some].tolist(), self._lengths[some].tolist(), strict=True))
+
+
+def spans_of(ends: Any) -> tuple[Any, Any]:
+    """Where documents that end at `ends` start, and how long they are."""
+    ends = np.asarray(ends, dtype=np.int64)
+    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(ends) else ends
+    return starts, ends - starts
 
 
 def _cut_long(starts: Any, lengths: Any, width: int) -> tuple[Any, Any, int]:
@@ -144,7 +158,7 @@ def make_plan(kind: str, num_tokens: int, ends: Any | None, width: int, name: st
                 f"`{name}` does not say where documents end, which best-fit packing needs",
                 "pass `--packing wrapped`",
             )
-        plan: Plan = BestFitPlan(ends, width)
+        plan: Plan = BestFitPlan.of_documents(ends, width)
     else:
         plan = WrappedPlan(num_tokens, width)
     if not len(plan):

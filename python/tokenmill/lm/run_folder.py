@@ -46,6 +46,9 @@ def read_run(folder: Path) -> dict[str, Any] | None:
 def require_same_run(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """ConfigError naming both sides if the run that `before` describes is another one, whatever its schedule."""
     hint = "choose another folder, or pass `--force` to start anew"
+    stage = before.get("stage", "pretrain")
+    if stage != now["stage"]:
+        raise ConfigError(f"`{folder}` is a run of `lm {stage}`, not `lm {now['stage']}`", hint)
     if before["data"]["sha256"] != now["data"]["sha256"]:
         raise ConfigError(
             f"`{folder}` was trained on ids of sha256 `{before['data']['sha256'][:16]}…`, "
@@ -57,9 +60,11 @@ def require_same_run(folder: Path, before: Mapping[str, Any], now: Mapping[str, 
             f"`{folder}` is of the tokenizer `{before['tokenizer_sha256']}`, not `{now['tokenizer_sha256']}`",
             hint,
         )
-    difference = differing_shape(
-        ModelConfig.from_json(before["model"]), ModelConfig.from_json(now["model"])
-    ) or differing_setting(before["settings"], now["settings"], {*FREE_TO_CHANGE, *OF_SCHEDULE})
+    difference = (
+        differing_shape(ModelConfig.from_json(before["model"]), ModelConfig.from_json(now["model"]))
+        or differing_setting(before.get("stage_settings", {}), now["stage_settings"])
+        or differing_setting(before["settings"], now["settings"], {*FREE_TO_CHANGE, *OF_SCHEDULE})
+    )
     if difference is not None:
         raise ConfigError(f"`{folder}` was begun with {difference}", hint)
 

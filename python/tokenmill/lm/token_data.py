@@ -15,10 +15,23 @@ import numpy as np
 from tokenmill.dataset.dataset import Dataset
 from tokenmill.dataset.split_view import SplitView
 from tokenmill.errors import ConfigError, VocabError
-from tokenmill.progress import Meter
+from tokenmill.progress import Meter, ProgressChoice
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 _SCAN_ITEMS = 1 << 22
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Where ids come from."""
+
+    train: str | Path
+    """A dataset, or a plain file of ids."""
+    validation: str | Path | None = None
+    """`None` takes the split `validation` of `train`, if it has one."""
+    vocab_size: int | None = None
+    """For files that nothing describes."""
+    dtype: str | None = None
 
 
 @dataclass(frozen=True)
@@ -137,3 +150,23 @@ def default_validation(path: str | os.PathLike[str]) -> str | None:
     if Path(path).suffix in (".npy", ".bin", ".ds"):
         return None
     return "validation" if "validation" in Dataset.open(path).splits else None
+
+
+def open_data(data: DataSettings, progress: ProgressChoice) -> tuple[TokenData, TokenData | None]:
+    """What is trained on, and what is held against it, of one tokenizer."""
+    meter = Meter(progress)
+    try:
+        options: dict[str, Any] = {
+            "vocab_size": data.vocab_size,
+            "dtype": data.dtype,
+            "meter": meter,
+        }
+        train = open_split(data.train, "train", **options)
+        where = data.validation if data.validation is not None else data.train
+        split = default_validation(where) if data.validation is None else "validation"
+        validation = None if split is None else open_split(where, split, **options)
+    finally:
+        meter.end()
+    if validation is not None:
+        require_one_tokenizer(train, validation)
+    return train, validation

@@ -10,8 +10,9 @@ import torch
 
 from tokenmill.lm.distributed import Ranks
 from tokenmill.lm.model_config import ModelConfig
-from tokenmill.lm.pretrain import DataSettings, pretrain
+from tokenmill.lm.pretrain import pretrain
 from tokenmill.lm.sinks import LogSettings
+from tokenmill.lm.token_data import DataSettings
 
 
 def threads_of_a_group() -> list[str]:

@@ -14,9 +14,10 @@ from tokenmill.lm.compiling import compiled_or_none, repays
 from tokenmill.lm.model import Model
 from tokenmill.lm.model_config import ModelConfig, preset
 from tokenmill.lm.objective import NextToken
-from tokenmill.lm.pretrain import DataSettings, prepare_pretrain
+from tokenmill.lm.pretrain import prepare_pretrain
 from tokenmill.lm.settings import TrainSettings
 from tokenmill.lm.sinks import LogSettings
+from tokenmill.lm.token_data import DataSettings
 
 SHAPE = ModelConfig(vocab_size=40, context=8, d_model=16, num_heads=2, num_layers=1)
 

@@ -34,12 +34,12 @@ def some_rows(count: int) -> Batch:
 def gradients(lanes: Lanes, model: Model, batch: Batch) -> tuple[Tensor, list[Tensor]]:
     objective = NextToken(model)
 
-    def losses(part: Batch) -> tuple[Tensor, Tensor]:
-        loss = objective(part)
-        return loss, loss / batch.num_targets
+    def sums_of(part: Batch) -> tuple[Tensor, Tensor]:
+        sums = objective(part)
+        return sums, sums[0] / batch.num_targets
 
     model.zero_grad()
-    loss = lanes.backward(model, losses, batch)
+    loss = lanes.backward(model, sums_of, batch)
     return loss, [weight.grad for weight in model.parameters() if weight.grad is not None]
 
 

@@ -16,8 +16,10 @@ from tokenmill.lm.checkpoint import find_checkpoints, latest_checkpoint
 from tokenmill.lm.loop import Diverged, StepResult
 from tokenmill.lm.metrics import read_metrics
 from tokenmill.lm.model_config import ModelConfig
-from tokenmill.lm.pretrain import DataSettings, TrainedModel, pretrain
+from tokenmill.lm.pretrain import pretrain
+from tokenmill.lm.run import TrainedModel
 from tokenmill.lm.sinks import LogSettings
+from tokenmill.lm.token_data import DataSettings
 
 
 def run(data: Path | DataSettings, out: Path, config: ModelConfig, **changes: Any) -> TrainedModel:

@@ -67,7 +67,7 @@ def documents(seed: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("seed", range(5))
 def test_best_fit_rows_hold_every_token_but_those_alone(seed: int) -> None:
     tokens, ends = documents(seed)
-    plan = BestFitPlan(ends, 33)
+    plan = BestFitPlan.of_documents(ends, 33)
     seen = [
         at
         for row in range(len(plan))
@@ -82,7 +82,7 @@ def test_best_fit_rows_hold_every_token_but_those_alone(seed: int) -> None:
 
 def test_each_target_is_the_next_token_of_its_document() -> None:
     tokens, ends = documents(9)
-    batches = Batches(tokens, BestFitPlan(ends, 33), document_mask=True)
+    batches = Batches(tokens, BestFitPlan.of_documents(ends, 33), document_mask=True)
     batch = batches.load(range(len(batches.plan)))
     assert batch.segments_BT is not None
     trained = batch.targets_BT != NOT_TRAINED

@@ -19,10 +19,12 @@ from tokenmill.lm.import_model import import_model
 from tokenmill.lm.loop import StepResult
 from tokenmill.lm.model import Model
 from tokenmill.lm.open_model import open_model
-from tokenmill.lm.pretrain import DataSettings, TrainedModel, pretrain
+from tokenmill.lm.pretrain import pretrain
+from tokenmill.lm.run import TrainedModel
 from tokenmill.lm.save_imported import save_imported
 from tokenmill.lm.sinks import LogSettings
 from tokenmill.lm.start_from import weights_sha256
+from tokenmill.lm.token_data import DataSettings
 
 
 def run(data: Path | DataSettings, out: Path, **changes: Any) -> TrainedModel:
