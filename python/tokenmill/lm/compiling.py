@@ -2,7 +2,7 @@
 """torch.compile: when it pays, and what to do when it cannot.
 
 Compiling takes its time before the first step, 20 to 80 s on two cores, and gives a share of each step back. On a CPU a compiled step of the
-1m preset was a tenth shorter than a plain one of all threads together, and a tenth longer than one in lanes, which
+1m preset was a tenth shorter than a plain one of all threads together, and 2 to 11 % longer than one in lanes (17m: 17 %), which
 compiled code does not run in (docs/experiments.md): so there it has to be asked for.
 """
 

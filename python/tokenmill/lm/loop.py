@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -143,7 +142,7 @@ class Loop:
         """The way forth and back of a micro-batch, to no effect."""
         self.objective.train()
         with self._autocast():
-            sums = forward(self._load()[0].to(self.device))
+            sums = forward(self._load(self._rows())[0].to(self.device))
         sums[0].backward()
         self.optimizer.zero_grad(set_to_none=True)
 
@@ -198,7 +197,8 @@ class Loop:
         lr = self.rates.rate(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        micro_batches = self._load()
+        rows = self._rows()
+        micro_batches = self._load(rows)
         targets = sum(batch.num_targets for batch in micro_batches)
         targets = int(
             self.ranks.sum(torch.tensor(float(targets), device=self.device, dtype=torch.float64))
@@ -218,7 +218,7 @@ class Loop:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        tokens = self.train.num_tokens(self._rows().tolist())
+        tokens = self.train.num_tokens(rows)
         self.step, self.tokens = self.step + 1, self.tokens + tokens
         seconds = time.perf_counter() - started
         named = dict(zip(self.objective.names, more, strict=True))
@@ -247,12 +247,13 @@ class Loop:
             return None
         return lanes_of(torch.get_num_threads())
 
-    def _rows(self) -> "np.ndarray":
-        return self.train.rows_of(self.step, self.settings.batch_size, self.settings.seed)
+    def _rows(self) -> list[int]:
+        """Of this step, on all ranks."""
+        return self.train.rows_of(self.step, self.settings.batch_size, self.settings.seed).tolist()
 
-    def _load(self) -> list[Batch]:
+    def _load(self, rows: list[int]) -> list[Batch]:
         first = self.ranks.rank * self.rows_per_rank
-        ours = self._rows()[first : first + self.rows_per_rank].tolist()
+        ours = rows[first : first + self.rows_per_rank]
         size = self.micro_batch_size
         return [self.train.load(ours[at : at + size]) for at in range(0, len(ours), size)]
 
