@@ -18,11 +18,9 @@ import subprocess
 import sys
 import urllib.parse
 import warnings
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-import loopback
 import pytest
 from pages import (
     PAGES,
@@ -37,6 +35,7 @@ from pages import (
     name_of,
     prose_of,
 )
+from small_internet import a_small_internet
 
 import tokenmill as tm
 from tokenmill.cli.main import app
@@ -134,37 +133,7 @@ PREPARE = {
 """What a reader of these pages has before they start."""
 
 
-@contextlib.contextmanager
-def a_small_internet() -> Generator[dict[str, str]]:
-    """A Hub with small datasets, and a proxy that plays example.com: the variables that lead there."""
-    stories = "<|endoftext|>".join(some_documents(1)).encode()
-    lines = parquet_of(["", " = A title = \n", " Some words . \n", " = Another = \n"])
-    with loopback.serving(loopback.Hub) as hub, loopback.serving() as proxy:
-        assert isinstance(hub, loopback.Hub)
-        names = [f"TinyStoriesV2-GPT4-{split}.txt" for split in ("train", "valid")]
-        hub.add_dataset("roneneldan/TinyStories", dict.fromkeys(names, stories))
-        shards = [f"shard_{number:05}.parquet" for number in (*range(8), 1822)]
-        hub.add_dataset("karpathy/fineweb-edu-100b-shuffle", dict.fromkeys(shards, lines))
-        wiki = [
-            f"wikitext-2-raw-v1/{split}-00000-of-00001.parquet"
-            for split in ("train", "validation", "test")
-        ]
-        hub.add_dataset("Salesforce/wikitext", dict.fromkeys(wiki, lines))
-        for name in ("poems.txt", "prose.txt"):
-            proxy.add(name, stories)
-        yield {"HF_ENDPOINT": hub.url, "http_proxy": proxy.url, "no_proxy": "127.0.0.1"}
-
-
-def parquet_of(texts: list[str]) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"text": texts}), sink)
-    return sink.getvalue()
-
-
-ONLINE = ("docs/pull.md", "docs/sources.md")
+ONLINE = re.compile(r"docs/(pull|sources|coming-from/\d+)\.md")
 """Pages that fetch something."""
 
 
@@ -195,7 +164,7 @@ def test_every_block_of_a_page_runs(
     prepare = PREPARE.get(name_of(page))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     namespace |= (prepare(folder) if prepare else None) or {}
-    internet = a_small_internet() if name_of(page) in ONLINE else contextlib.nullcontext({})
+    internet = a_small_internet() if ONLINE.match(name_of(page)) else contextlib.nullcontext({})
     with internet as variables:
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
