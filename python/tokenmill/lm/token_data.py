@@ -72,6 +72,12 @@ class TokenData:
     def tokenizer_sha256(self) -> str | None:
         return None if self.tokenizer is None else self.tokenizer.sha256
 
+    @property
+    def encoded_with(self) -> str | None:
+        """The sha256 of the tokenizer that made the ids: a plain file comes without it, but its manifest says which it was."""
+        manifest = self.split.origin.manifest
+        return None if manifest is None else manifest.tokenizer.sha256
+
 
 def document_ends(split: SplitView) -> Any | None:
     """The end of each document of `split`, counted over all its shards."""
@@ -136,11 +142,11 @@ def _scan(view: SplitView, name: str, vocab_size: int, meter: Meter | None) -> s
 
 def require_one_tokenizer(train: TokenData, other: TokenData) -> None:
     """ConfigError naming both hashes if the two are not of one tokenizer."""
-    if train.vocab_size != other.vocab_size or train.tokenizer_sha256 != other.tokenizer_sha256:
+    if train.vocab_size != other.vocab_size or train.encoded_with != other.encoded_with:
         raise ConfigError(
             f"`{train.name}` and `{other.name}` are not of one tokenizer: "
-            f"sha256 `{train.tokenizer_sha256}` with {train.vocab_size:,} tokens, "
-            f"and `{other.tokenizer_sha256}` with {other.vocab_size:,}",
+            f"sha256 `{train.encoded_with}` with {train.vocab_size:,} tokens, "
+            f"and `{other.encoded_with}` with {other.vocab_size:,}",
             "encode both with the same one",
         )
 

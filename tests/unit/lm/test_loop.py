@@ -266,6 +266,21 @@ def test_plain_files(tmp_path: Path, small: ModelConfig) -> None:
     assert not (tmp_path / "of-ids.npy" / "tokenizer").exists()
 
 
+def test_plain_files_of_two_tokenizers_are_refused(tmp_path: Path, small: ModelConfig) -> None:
+    """Their manifests say which tokenizer it was, also where both have as many tokens."""
+    text = tm.documents(["the cat sat on the mat " * 20])
+    files: list[Path] = []
+    for word in ("cat", "dog"):
+        seen = tm.documents([f"the {word} and the other {word}s " * 20])
+        tokenizer = tm.train(seen, vocab_size=270, special_tokens=["<|endoftext|>"])
+        files.append(tmp_path / f"{word}.npy")
+        tm.encode_dataset(text, tokenizer, files[-1], progress=False)
+    config = replace(small, vocab_size=270)
+    with pytest.raises(ConfigError, match=r"sha256 `[0-9a-f]{64}` with 270 .* and `[0-9a-f]{64}`"):
+        run(DataSettings(files[0], files[1]), tmp_path / "run", config)
+    run(DataSettings(files[0], files[0]), tmp_path / "run", config, max_steps=1, batch_size=1)
+
+
 def test_data_of_two_tokenizers_is_refused(
     tmp_path: Path, dataset: Path, small: ModelConfig
 ) -> None:
