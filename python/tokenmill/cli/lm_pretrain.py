@@ -41,7 +41,9 @@ def pretrain(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder of the run.", show_default=False),
+        typer.Option(
+            "--out", "--out-dir", metavar="DIR", help="Folder of the run.", show_default=False
+        ),
     ] = None,
     from_: own.From = None,
     preset: own.Preset = None,
@@ -236,11 +238,13 @@ def _show_plan(run: "Run") -> None:
     line("data", f"{run.train.name}: {run.train.num_tokens:,} tokens, {run.train_rows.waste}")
     if run.validation is not None:
         line("", f"{run.validation.name}: {run.validation.num_tokens:,} tokens for validation")
-    if run.train.tokenizer is None:
+    if run.train.encoded_with is None:
         line(
             "note",
             "nothing says which tokenizer these ids are of: whether it fits cannot be checked",
         )
+    elif run.train.tokenizer is None:
+        line("note", "the tokenizer is not beside these ids: `lm generate` needs `--tokenizer DIR`")
     line(
         "steps",
         f"{run.settings.max_steps:,} of {plan['tokens_per_step']:,} tokens: {plan['epochs']:.2f} epochs, "
