@@ -109,6 +109,17 @@ def prepare_datasets(folder: Path) -> None:
     make_dataset(folder / "ids", tokenizer, splits, inputs=inputs)
 
 
+def prepare_course(folder: Path) -> None:
+    """A tokenizer that another program has trained on the stories."""
+    import course_bpe
+    from small_internet import datasets
+
+    name = "TinyStoriesV2-GPT4-train.txt"
+    text = datasets()["roneneldan/TinyStories"][name].decode()
+    (folder / "bpe_tokenizer").mkdir()
+    course_bpe.write(folder / "bpe_tokenizer" / f"{name}-10k", course_bpe.train(text, 10_000))
+
+
 def prepare_benchmarks(folder: Path) -> dict[str, Any]:
     path = folder / "en.txt"
     path.write_text("<|endoftext|>".join(some_documents(0)))
@@ -129,6 +140,7 @@ PREPARE = {
     "docs/formats.md": prepare_formats,
     "docs/benchmarks.md": prepare_benchmarks,
     "docs/training.md": prepare_training,
+    "docs/coming-from/001.md": prepare_course,
 }
 """What a reader of these pages has before they start."""
 
