@@ -10,11 +10,28 @@ from pages import REPOSITORY
 
 from tokenmill.lm.accounting import account
 from tokenmill.lm.model_config import PRESETS, ModelConfig
+from tokenmill.lm.post_training_settings import (
+    DPO,
+    DPO_LORA,
+    LORA,
+    SFT,
+    DpoSettings,
+    LoraSettings,
+    SftSettings,
+)
 from tokenmill.lm.settings import TrainSettings
 from tokenmill.lm.sinks import LogSettings
 
 PAGE = REPOSITORY / "docs" / "defaults.md"
-TABLES = {"`[train]`": TrainSettings, "`[model]`": ModelConfig, "`[log]`": LogSettings}
+TABLES = {
+    "`[train]`": TrainSettings,
+    "`[model]`": ModelConfig,
+    "`[sft]`": SftSettings,
+    "`[dpo]`": DpoSettings,
+    "`[sft.lora]` and `[dpo.lora]`": LoraSettings,
+    "`[log]`": LogSettings,
+}
+POST_TRAINING = "`[train]` of `sft` and `dpo`"
 FRACTIONS = {"a fifth": 5, "a tenth": 10, "a twentieth": 20}
 
 
@@ -67,9 +84,21 @@ def test_what_none_stands_for() -> None:
     assert found == set(happens)
 
 
+def test_what_post_training_changes() -> None:
+    """Columns are settings of training; those that are not there are as in pretraining."""
+    stated = {value_of(name): cells[:4] for name, *cells in rows_of(POST_TRAINING)}
+    for column, settings in enumerate((SFT, LORA, DPO, DPO_LORA)):
+        differing = {
+            field.name: getattr(settings, field.name)
+            for field in fields(TrainSettings)
+            if getattr(settings, field.name) != field.default
+        }
+        assert {name: value_of(cells[column]) for name, cells in stated.items()} == differing
+
+
 def test_sources_are_listed() -> None:
     known = set(re.split(r", ", ", ".join(row[0] for row in rows_of("Sources"))))
-    for heading in TABLES:
+    for heading in (*TABLES, POST_TRAINING):
         for name, *_, source in rows_of(heading):
             unknown = set(filter(None, source.split("; "))) - known - {"judgement"}
             assert not unknown, f"{name}: {unknown}"

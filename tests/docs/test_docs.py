@@ -9,6 +9,7 @@ import configparser
 import contextlib
 import doctest
 import functools
+import importlib.metadata
 import io
 import logging
 import os
@@ -53,13 +54,17 @@ PAGES_ABOUT_FLAGS = (
     "docs/datasets.md",
     "docs/defaults.md",
     "docs/measuring.md",
+    "docs/post-training.md",
     "docs/pull.md",
     "docs/sources.md",
     "docs/training.md",
     "docs/vocab-training.md",
 )
 REPORTS = ("throughput", "compression")
-LM = ("account", "pretrain", "evaluate", "generate", "export", "import", "small-world")
+LM = (
+    *("account", "pretrain", "sft", "dpo", "evaluate", "generate", "chat"),
+    *("export", "import", "small-world"),
+)
 OF_OTHERS = {"--logdir", "--nproc-per-node", "--model", "--tasks"}
 """Flags of tensorboard, torchrun and lm-evaluation-harness, which pages name as well."""
 BENCH = re.compile(r"(?:uv run )?python -m bench (?P<command>[\w-]+)(?P<rest>.*)")
@@ -134,13 +139,29 @@ def prepare_training(folder: Path) -> None:
     lm_eval.evaluator.add_env_info = lambda storage: None
 
 
+def prepare_post_training(folder: Path) -> None:
+    """transformers wants another version of `regex` when it is imported (tests/parity/test_artifact.py)."""
+    version = importlib.metadata.version
+    importlib.metadata.version = lambda name: "2025.10.22" if name == "regex" else version(name)
+    try:
+        importlib.import_module("transformers")
+    finally:
+        importlib.metadata.version = version
+
+
+def prepare_recipes(folder: Path) -> None:
+    (folder / "recipes").symlink_to(REPOSITORY / "recipes")
+
+
 PREPARE = {
     "README.md": prepare_readme,
     "docs/datasets.md": prepare_datasets,
     "docs/formats.md": prepare_formats,
     "docs/benchmarks.md": prepare_benchmarks,
+    "docs/post-training.md": prepare_post_training,
     "docs/training.md": prepare_training,
     "docs/coming-from/001.md": prepare_course,
+    "recipes/README.md": prepare_recipes,
 }
 """What a reader of these pages has before they start."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from make_conversations import conversations, encode_rows, talking_model
 from make_dataset import small_tokenizer
 from make_model import random_ids, small_model
 
@@ -14,7 +15,10 @@ from tokenmill.lm.export import export_model
 from tokenmill.lm.generate import generate
 from tokenmill.lm.model import KeyValueCache, Model
 from tokenmill.lm.open_model import LoadedModel, open_model
+from tokenmill.lm.post_training_settings import LoraSettings, SftSettings
 from tokenmill.lm.sampling import filter_logits
+from tokenmill.lm.sft import sft
+from tokenmill.lm.sinks import LogSettings
 
 # transformers checks the version of `regex` when it is imported; see test_artifact.py.
 _version = importlib.metadata.version
@@ -125,6 +129,29 @@ def test_the_folder_reloads_with_its_tokenizer_and_writes_the_same_text(
         (ours,) = generate(model, tokenizer, [prompt], max_tokens=40, temperature=0)
         assert ours.text == their_tokenizer.decode(new, skip_special_tokens=True)
         assert len(ours.ids) > 3
+
+
+def test_adapters_are_merged_in_what_transformers_opens(tmp_path: Path) -> None:
+    made = sft(
+        encode_rows(tmp_path / "rows", conversations(12), "sft"),
+        tmp_path / "run",
+        base=talking_model(tmp_path / "base"),
+        options=SftSettings(lora=LoraSettings(rank=4)),
+        logs=LogSettings(()),
+        progress=False,
+        max_steps=5,
+        batch_size=4,
+        lr=1e-2,
+        device="cpu",
+    )
+    loaded = open_model(tmp_path / "run")
+    theirs = exported(loaded.model, tmp_path / "hf", loaded.tokenizer)
+    ids = random_ids(loaded.model, 3, 40)
+    with torch.no_grad():
+        wanted, base = made.model.eval()(ids), open_model(tmp_path / "base").model(ids)
+        found = theirs(ids).logits
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5)
+    assert (wanted - base).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 1.7])

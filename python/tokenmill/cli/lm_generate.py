@@ -24,42 +24,10 @@ def generate(
             help=flags.help_text("What the text goes on from.", "the beginning of a document"),
         ),
     ] = "",
-    max_tokens: Annotated[
-        int,
-        typer.Option(
-            "--max-tokens",
-            metavar="N",
-            show_default=False,
-            help=flags.help_text("Longest continuation.", GenerateSettings.max_tokens),
-        ),
-    ] = GenerateSettings.max_tokens,
-    temperature: Annotated[
-        float,
-        typer.Option(
-            "--temperature",
-            metavar="X",
-            show_default=False,
-            help=flags.help_text(
-                "How far from the likeliest token; 0 takes it always.", GenerateSettings.temperature
-            ),
-        ),
-    ] = GenerateSettings.temperature,
-    top_k: Annotated[
-        int | None,
-        typer.Option(
-            "--top-k",
-            metavar="K",
-            help=flags.help_text("Draw among the K likeliest tokens.", "all"),
-        ),
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            "--top-p",
-            metavar="P",
-            help=flags.help_text("Draw among the likeliest that have probability P.", "all"),
-        ),
-    ] = None,
+    max_tokens: own.MaxTokens = GenerateSettings.max_tokens,
+    temperature: own.Temperature = GenerateSettings.temperature,
+    top_k: own.TopK = None,
+    top_p: own.TopP = None,
     stop: Annotated[
         list[str] | None,
         typer.Option("--stop", metavar="TEXT", help="End before this text; repeat for more."),
@@ -81,17 +49,7 @@ def generate(
             "--allow-special", help="Special tokens in the prompt become their ids, not an error."
         ),
     ] = False,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            show_default=False,
-            help=flags.help_text(
-                "Of the first sample; the next takes N + 1.", GenerateSettings.seed
-            ),
-        ),
-    ] = GenerateSettings.seed,
+    seed: own.Seed = GenerateSettings.seed,
     num_samples: Annotated[
         int,
         typer.Option(

@@ -1,6 +1,9 @@
-"""`tokenmill lm small-world`: simple stories by the number, with their exact entropy."""
+"""`tokenmill lm small-world`: simple stories by the number, with their exact entropy, and questions about them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,15 +12,30 @@ import typer
 from tokenmill.cli import options as flags
 from tokenmill.cli.console import answering_errors, line, print_json, set_up_logging
 from tokenmill.errors import ConfigError
+from tokenmill.sources.choices import require_one_of
 from tokenmill.sources.options import ReadOptions
 
 REPORT_EVERY = 1000
+KINDS = ("stories", "conversations", "pairs", "held-out-pairs", "questions")
 
 
 @answering_errors
 def small_world(
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind",
+            metavar="|".join(KINDS),
+            show_default=False,
+            help=flags.help_text(
+                "What to write: stories to pretrain on, conversations about them for `sft`, pairs of answers for `dpo`, "
+                "held-out pairs and questions to evaluate with.",
+                KINDS[0],
+            ),
+        ),
+    ] = KINDS[0],
     count: Annotated[
-        int, typer.Option("--stories", metavar="N", min=0, help="How many stories.")
+        int, typer.Option("--count", "--stories", metavar="N", min=0, help="How many.")
     ] = 20_000,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the world.")] = 1,
     start: Annotated[
@@ -28,7 +46,7 @@ def small_world(
         typer.Option(
             "--out",
             metavar="FILE",
-            help=f"Write them there, with {ReadOptions.separator} between. [default: stdout]",
+            help=f"Write them there: stories with {ReadOptions.separator} between, the others as JSONL. [default: stdout]",
         ),
     ] = None,
     force: flags.Force = False,
@@ -36,44 +54,97 @@ def small_world(
     quiet: flags.Quiet = False,
     verbose: flags.Verbose = 0,
 ) -> None:
-    """Write stories of the small world, a grammar whose entropy is known.
+    """Write stories of the small world, a grammar whose entropy is known, or questions about them.
 
-    A story depends on the seed and its number alone, so other numbers are stories never seen before.
+    What is written depends on the seed and the numbers alone, so other numbers are stories never seen before. A question has one of
+    eight answers. Held-out pairs and questions ask for facts, such as a purple hat, that no conversation and no other pair has.
     """
     from tokenmill.progress import size
 
     set_up_logging(verbose)
+    require_one_of("kind", kind, KINDS)
+    world = _World(kind, seed, count, start)
     if out is None:
-        _print_stories(seed, count, start, as_json=json)
+        world.print(as_json=json)
         return
-    num_bytes, is_new = _write(out, seed, count, start, force=force, quiet=quiet)
+    num_bytes, is_new = _write(out, world, force=force, quiet=quiet)
     if json:
-        print_json(
-            {
-                "out": str(out),
-                "already_done": not is_new,
-                "bytes": num_bytes,
-                **_settings(seed, count, start),
-            }
-        )
+        done = {"out": str(out), "already_done": not is_new, "bytes": num_bytes}
+        print_json({**done, **world.settings})
     elif not quiet and is_new:
-        line("wrote", f"{out}, {count:,} stories, {size(num_bytes)}")
-        _show_measures()
+        line("wrote", f"{out}, {count:,} {kind.replace('-', ' ')}, {size(num_bytes)}")
+        if kind == "stories":
+            _show_measures()
     elif not quiet:
-        line("done", f"already: `{out}` holds these stories")
+        line("done", f"already: `{out}` holds these {kind.replace('-', ' ')}")
 
 
-def _settings(seed: int, count: int, start: int) -> dict[str, Any]:
-    from tokenmill.lm import small_world as world
+@dataclass(frozen=True)
+class _World:
+    """Some texts of the small world."""
 
-    return {
-        "stories": count,
-        "seed": seed,
-        "start": start,
-        "entropy_bits_per_story": world.entropy_bits_per_story(),
-        "mean_bytes_per_story": float(world.mean_bytes_per_story()),
-        "entropy_bits_per_byte": world.entropy_bits_per_byte(),
-    }
+    kind: str
+    seed: int
+    count: int
+    start: int
+
+    @property
+    def texts(self) -> Iterator[str]:
+        from tokenmill.lm import small_world_questions as questions
+        from tokenmill.lm.small_world import stories
+
+        if self.kind == "stories":
+            return stories(self.seed, self.count, self.start)
+        makers: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
+            "conversations": questions.sft_rows,
+            "pairs": questions.preference_rows,
+            "held-out-pairs": partial(questions.preference_rows, held_out=True),
+            "questions": questions.question_rows,
+        }
+        rows = makers[self.kind](self.seed, self.count, self.start)
+        return (questions.as_line(row) for row in rows)
+
+    @property
+    def between(self) -> str:
+        return str(ReadOptions.separator) if self.kind == "stories" else ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        from tokenmill.lm import small_world as world
+
+        told = {self.kind.replace("-", "_"): self.count, "seed": self.seed, "start": self.start}
+        if self.kind != "stories":
+            return told
+        return {
+            **told,
+            "entropy_bits_per_story": world.entropy_bits_per_story(),
+            "mean_bytes_per_story": float(world.mean_bytes_per_story()),
+            "entropy_bits_per_byte": world.entropy_bits_per_byte(),
+        }
+
+    def print(self, *, as_json: bool) -> None:
+        if as_json:
+            print_json({"texts": [text.rstrip("\n") for text in self.texts], **self.settings})
+            return
+        for text in self.texts:
+            print(text.rstrip("\n"))
+
+    def chunks(self, *, quiet: bool) -> Iterator[bytes]:
+        """The bytes of the file, some texts at a time."""
+        from tokenmill.progress import Meter
+
+        meter = Meter(False if quiet else None)
+        meter.begin("writing", self.kind.replace("-", " "))
+        done = 0
+        try:
+            texts = self.texts
+            while some := list(islice(texts, REPORT_EVERY)):
+                text = self.between.join(some)
+                yield (text if done == 0 else self.between + text).encode()
+                done += len(some)
+                meter.update(done, done / self.count)
+        finally:
+            meter.end()
 
 
 def _show_measures() -> None:
@@ -86,52 +157,19 @@ def _show_measures() -> None:
     )
 
 
-def _print_stories(seed: int, count: int, start: int, *, as_json: bool) -> None:
-    from tokenmill.lm.small_world import stories
-
-    texts = stories(seed, count, start)
-    if as_json:
-        print_json({"texts": list(texts), **_settings(seed, count, start)})
-        return
-    for text in texts:
-        print(text)
-
-
-def _chunks(seed: int, count: int, start: int, *, quiet: bool) -> Iterator[bytes]:
-    """The bytes of the file, some stories at a time."""
-    from tokenmill.lm.small_world import stories
-    from tokenmill.progress import Meter
-
-    separator = str(ReadOptions.separator)
-    meter = Meter(False if quiet else None)
-    meter.begin("writing", "stories")
-    done = 0
-    try:
-        while done < count:
-            now = min(REPORT_EVERY, count - done)
-            text = separator.join(stories(seed, now, start + done))
-            yield (text if done == 0 else separator + text).encode()
-            done += now
-            meter.update(done, done / count)
-    finally:
-        meter.end()
-
-
-def _write(
-    out: Path, seed: int, count: int, start: int, *, force: bool, quiet: bool
-) -> tuple[int, bool]:
+def _write(out: Path, world: _World, *, force: bool, quiet: bool) -> tuple[int, bool]:
     """The file's size, and whether it had to be written."""
     from tokenmill.storage.files import open_atomically
 
     if out.exists() and not force:
-        if _holds(out, _chunks(seed, count, start, quiet=quiet)):
+        if _holds(out, world.chunks(quiet=quiet)):
             return out.stat().st_size, False
         raise ConfigError(
             f"`{out}` is there already and holds something else", "pass `--force` to replace it"
         )
     num_bytes = 0
     with open_atomically(out) as file:
-        for chunk in _chunks(seed, count, start, quiet=quiet):
+        for chunk in world.chunks(quiet=quiet):
             num_bytes += file.write(chunk)
     return num_bytes, True
 

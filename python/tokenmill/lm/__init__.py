@@ -10,10 +10,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.lm.model_config import PRESETS, ModelConfig, preset
+from tokenmill.lm.post_training_settings import DpoSettings, LoraSettings, SftSettings
 from tokenmill.lm.settings import TrainSettings
 
 if TYPE_CHECKING:
     from tokenmill.lm.accounting import account
+    from tokenmill.lm.dpo import dpo
     from tokenmill.lm.evaluate import evaluate
     from tokenmill.lm.export import export_model
     from tokenmill.lm.generate import generate
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
     from tokenmill.lm.open_model import open_model
     from tokenmill.lm.pretrain import pretrain
     from tokenmill.lm.run import TrainedModel
+    from tokenmill.lm.sft import sft
     from tokenmill.lm.sinks import LogSettings
     from tokenmill.lm.token_data import DataSettings
 
 _LATER = {
     "account": "accounting",
+    "dpo": "dpo",
     "evaluate": "evaluate",
     "export_model": "export",
     "generate": "generate",
@@ -39,6 +43,7 @@ _LATER = {
     "TrainedModel": "run",
     "pretrain": "pretrain",
     "LogSettings": "sinks",
+    "sft": "sft",
 }
 
 _EXTRAS = {"torch": "lm", "safetensors": "lm", "lm_eval": "eval"}
@@ -47,13 +52,17 @@ _EXTRAS = {"torch": "lm", "safetensors": "lm", "lm_eval": "eval"}
 __all__ = [
     "PRESETS",
     "DataSettings",
+    "DpoSettings",
     "HarnessModel",
     "LogSettings",
+    "LoraSettings",
     "Model",
     "ModelConfig",
+    "SftSettings",
     "TrainSettings",
     "TrainedModel",
     "account",
+    "dpo",
     "evaluate",
     "export_model",
     "generate",
@@ -61,6 +70,7 @@ __all__ = [
     "open_model",
     "preset",
     "pretrain",
+    "sft",
 ]
 
 

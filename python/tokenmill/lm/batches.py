@@ -64,6 +64,11 @@ class Rows:
         """Places of these rows that hold a token that something follows from: what is not padding."""
         raise NotImplementedError
 
+    @property
+    def positions_per_row(self) -> float:
+        """Places that are computed for a row, on average, padding included."""
+        raise NotImplementedError
+
     def rows_of(self, step: int, batch_size: int, seed: int) -> "np.ndarray":
         """The numbers of the rows that `step` takes."""
         size = len(self)
@@ -100,6 +105,10 @@ class Batches(Rows):
 
     def __len__(self) -> int:
         return len(self.plan)
+
+    @property
+    def positions_per_row(self) -> float:
+        return self.plan.width - 1
 
     def num_tokens(self, rows: Sequence[int]) -> int:
         most = self.plan.width - 1

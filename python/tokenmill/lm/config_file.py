@@ -11,7 +11,7 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -63,6 +63,31 @@ def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict
                 )
         inner[keys[-1]] = _value_of(text.strip())
     return changed
+
+
+def merged_tables(
+    tables: Mapping[str, Mapping[str, Any]],
+    config: str | os.PathLike[str] | None,
+    overrides: Iterable[str],
+    names: Collection[str],
+) -> dict[str, Any]:
+    """What a TOML file says, changed by `a.b=c` and then by `tables`, which are those of the command line.
+
+    ConfigError for a key that is neither a table nor one of `names`.
+    """
+    values = apply_overrides(read_config(config) if config is not None else {}, overrides)
+    require_known(values, [*tables, *names], "table")
+    return _overlaid(values, tables)
+
+
+def _overlaid(values: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    made = dict(values)
+    for name, value in above.items():
+        below = made.get(name)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            value = _overlaid(below, value)
+        made[name] = value
+    return made
 
 
 def _copy(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,10 @@ A model without `qk_norm` is transformers' Llama, one with it is its Qwen3; weig
 has no counterpart there is refused, with all that is in the way named at once. The folder is whole or absent.
 """
 
+import contextlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tokenmill import _core
-from tokenmill.errors import ConfigError
+from tokenmill.errors import ConfigError, TokenmillError
+from tokenmill.lm.chat_format import chat_format
 from tokenmill.lm.checkpoint import weights_of
 from tokenmill.lm.import_model import CONFIG_FILE, WEIGHTS_FILE
 from tokenmill.lm.model_config import ModelConfig
@@ -63,9 +66,7 @@ def export_model(
         _write_json(
             filling / CONFIG_FILE, {**transformers_settings(config), **roles, "dtype": dtype}
         )
-        pad = roles["pad_token_id"]
-        pad = roles["eos_token_id"] if pad is None else pad
-        _write_json(filling / GENERATION_FILE, {**roles, "pad_token_id": pad})
+        _write_json(filling / GENERATION_FILE, _generation(loaded.tokenizer, roles))
         (filling / README_FILE).write_text(_readme(loaded, final.name, dtype))
         save_file(_as(loaded, kind), filling / WEIGHTS_FILE, metadata={"format": "pt"})
         _require_replaceable(final, filling, force=force)
@@ -119,6 +120,21 @@ def _roles(tokenizer: Tokenizer | None) -> dict[str, int | None]:
     """Ids of the tokens that begin, end and pad a text; said even where there are none, since Llama's own defaults are 1 and 2."""
     found = {} if tokenizer is None else transformers_config.roles(tokenizer._vocab)
     return {f"{role}_id": found.get(role) for role in ("bos_token", "eos_token", "pad_token")}
+
+
+def _generation(
+    tokenizer: Tokenizer | None, roles: Mapping[str, int | None]
+) -> dict[str, int | list[int] | None]:
+    """What ends a text there: the end of an answer as well, or a model that talks would talk on."""
+    end, pad = roles["eos_token_id"], roles["pad_token_id"]
+    ends = [] if end is None else [end]
+    if tokenizer is not None and tokenizer.chat_template is not None:
+        # A template of others may be one that nothing can be learned from.
+        with contextlib.suppress(TokenmillError):
+            stops = chat_format(tokenizer).stop_tokens
+            ends = [*stops, *(token for token in ends if token not in stops)]
+    found = ends if len(ends) > 1 else next(iter(ends), None)
+    return {**roles, "eos_token_id": found, "pad_token_id": end if pad is None else pad}
 
 
 def _write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:

@@ -1,7 +1,9 @@
 # pyright: basic
 """The device a run is on, and how many floating-point operations it could do in a second."""
 
+import contextlib
 import time
+from typing import Any
 
 import torch
 
@@ -77,3 +79,12 @@ def device_memory(device: torch.device) -> int | None:
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
     return None
+
+
+def autocast(device: torch.device, precision: str) -> Any:
+    """What products are computed in: a context."""
+    kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    kind = kinds.get(precision)
+    if kind is None:
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=kind)

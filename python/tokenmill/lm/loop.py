@@ -9,10 +9,10 @@ import contextlib
 import math
 import signal
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,7 @@ from tokenmill.lm.checkpoint import (
 )
 from tokenmill.lm.compiling import compiled_or_none
 from tokenmill.lm.distributed import Ranks
+from tokenmill.lm.hardware import autocast
 from tokenmill.lm.lanes import Lanes, lanes_of
 from tokenmill.lm.metrics import Metrics
 from tokenmill.lm.model import Model
@@ -73,6 +74,14 @@ class StepResult:
     """What the objective says besides its loss, as means."""
 
 
+class Watch(Protocol):
+    """What looks at each step, has something to say now and then, and goes on where it was."""
+
+    def __call__(self, result: StepResult) -> Iterable[str]: ...
+    def state(self) -> dict[str, Any]: ...
+    def restore(self, state: Mapping[str, Any]) -> None: ...
+
+
 @dataclass
 class Loop:
     """Training under way."""
@@ -93,6 +102,8 @@ class Loop:
     on_step: list[Callable[[StepResult], None]] = field(default_factory=list)
     on_sample: Callable[[int], list[str]] | None = None
     on_validation: list[Callable[[int, float], None]] = field(default_factory=list)
+    watch: Watch | None = None
+    on_warning: list[Callable[[str], None]] = field(default_factory=list)
     bytes_per_token: float | None = None
     """Of the whole validation text; without it there are no bits per byte."""
     step: int = 0
@@ -153,6 +164,7 @@ class Loop:
             lambda done: shown.step(done.step, done.loss, done.lr, done.tokens, done.seconds)
         )
         self.on_validation.append(shown.validation)
+        self.on_warning.append(shown.warning)
         return shown
 
     @property
@@ -165,7 +177,12 @@ class Loop:
         restore_moments(self.model, self.optimizer, checkpoint.optimizer())
         self.step = checkpoint.step
         self.tokens = checkpoint.state.get("tokens") or 0
+        self.last_loss = checkpoint.state.get("loss")
+        validated = checkpoint.state.get("validation_loss")
+        self._validation_loss = None if validated is None else (checkpoint.step, validated)
         self._lowest = checkpoint.state.get("lowest") or math.inf
+        if self.watch is not None and checkpoint.state.get("watch") is not None:
+            self.watch.restore(checkpoint.state["watch"])
         if self.settings.precision == "fp16":
             self.scaler.load_state_dict(checkpoint.state["scaler"])
 
@@ -178,6 +195,7 @@ class Loop:
                 for call in self.on_step:
                     call(result)
                 self._record(result)
+                self._look_at(result)
                 is_last = self.step == settings.max_steps
                 saves = is_last or _is_due(self.step, settings.steps_between_saves)
                 # A checkpoint is known by its loss, or nobody could say which is the best.
@@ -199,21 +217,23 @@ class Loop:
             group["lr"] = lr
         rows = self._rows()
         micro_batches = self._load(rows)
-        targets = sum(batch.num_targets for batch in micro_batches)
-        targets = int(
-            self.ranks.sum(torch.tensor(float(targets), device=self.device, dtype=torch.float64))
-        )
+        counts = self._counts(micro_batches)
         self.objective.train()
-        total = torch.zeros(1 + len(self.objective.names), device=self.device, dtype=torch.float64)
+        total = torch.zeros_like(counts)
+        # Ranks average their gradients, and we want the sum over targets.
+        shares = [
+            self.ranks.world_size * weight / count
+            for weight, count in zip(self.objective.terms, counts.tolist(), strict=False)
+        ]
         for number, batch in enumerate(micro_batches):
             is_last = number == len(micro_batches) - 1
             self._seed_dropout(number)
-            # Ranks average their gradients, and we want the sum over targets.
-            share = self.ranks.world_size / max(1, targets)
-            total += self._backward(batch.to(self.device), share, is_last).double()
-        mean, *more = (self.ranks.sum(total) / max(1, targets)).tolist()
+            total += self._backward(batch.to(self.device), shares, is_last).double()
+        mean, named = self._means(self.ranks.sum(total), counts)
         grad_norm = self._clipped_norm()
         self._require_sound(mean, grad_norm)
+        if self.step == 0:
+            self.objective.require_start(mean, named)
         self.last_loss = mean
         self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -221,16 +241,31 @@ class Loop:
         tokens = self.train.num_tokens(rows)
         self.step, self.tokens = self.step + 1, self.tokens + tokens
         seconds = time.perf_counter() - started
-        named = dict(zip(self.objective.names, more, strict=True))
         return StepResult(self.step, mean, lr, grad_norm, seconds, tokens, named)
 
-    def _backward(self, batch: Batch, share: float, is_last: bool) -> Tensor:
-        """The sums of a micro-batch; `share` of its gradients is added to those there are."""
+    def _counts(self, batches: list[Batch]) -> Tensor:
+        """Over how many each sum of the objective is, on all ranks; at least 1, to divide by."""
+        ours = [self.objective.counts(batch) for batch in batches]
+        counts = torch.tensor(ours, device=self.device, dtype=torch.float64).sum(0)
+        return self.ranks.sum(counts).clamp(min=1)
+
+    def _means(self, sums: Tensor, counts: Tensor) -> tuple[float, dict[str, float]]:
+        """The loss, and what is reported beside it."""
+        means = (sums / counts).tolist()
+        terms = self.objective.terms
+        loss = math.fsum(weight * mean for weight, mean in zip(terms, means, strict=False))
+        return loss, dict(zip(self.objective.names, means[len(terms) :], strict=True))
+
+    def _backward(self, batch: Batch, shares: list[float], is_last: bool) -> Tensor:
+        """The sums of a micro-batch; the gradients of its terms, each times its share, are added to those there are."""
 
         def sums_of(part: Batch) -> tuple[Tensor, Tensor]:
             with self._autocast():
                 sums = self.forward(part)
-                return sums, self.scaler.scale(sums[0] * share)
+                loss = sums[0] * shares[0]
+                for place, share in enumerate(shares[1:], 1):
+                    loss = loss + sums[place] * share
+                return sums, self.scaler.scale(loss)
 
         if self.lanes is not None:
             return self.lanes.backward(self.model, sums_of, batch)
@@ -267,11 +302,7 @@ class Loop:
         return self.forward.no_sync()  # pyright: ignore
 
     def _autocast(self) -> Any:
-        kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
-        kind = kinds.get(self.settings.precision)
-        if kind is None:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device.type, dtype=kind)
+        return autocast(self.device, self.settings.precision)
 
     def _clipped_norm(self) -> float:
         self.scaler.unscale_(self.optimizer)
@@ -326,22 +357,29 @@ class Loop:
         }
         self.metrics.add(record)
 
+    def _look_at(self, result: StepResult) -> None:
+        for text in () if self.watch is None else self.watch(result):
+            for call in self.on_warning:
+                call(text)
+            if self.metrics is not None:
+                self.metrics.add({"kind": "warning", "step": result.step, "text": text})
+
     @torch.no_grad()
-    def validation_means(self) -> list[float] | None:
-        """Means of loss and what else the objective says over the same rows each time; ranks share them."""
+    def validation_means(self) -> tuple[float, dict[str, float]] | None:
+        """The loss and what else the objective says over the same rows each time; ranks share them."""
         if self.validation is None:
             return None
         self.objective.eval()
         rows = list(self.validation.first(self.settings.eval_rows))[
             self.ranks.rank :: self.ranks.world_size
         ]
-        sums = torch.zeros(2 + len(self.objective.names), device=self.device, dtype=torch.float64)
+        size = len(self.objective.terms) + len(self.objective.names)
+        sums, counts = torch.zeros(2, size, device=self.device, dtype=torch.float64)
         for at in range(0, len(rows), self.micro_batch_size):
             batch = self.validation.load(rows[at : at + self.micro_batch_size])
-            sums[:-1] += self._sums_only(batch.to(self.device))
-            sums[-1] += batch.num_targets
-        self.ranks.sum(sums)
-        return (sums[:-1] / sums[-1]).tolist()
+            sums += self._sums_only(batch.to(self.device))
+            counts += torch.tensor(self.objective.counts(batch), device=self.device)
+        return self._means(self.ranks.sum(sums), self.ranks.sum(counts))
 
     def _sums_only(self, batch: Batch) -> Tensor:
         def sums(part: Batch) -> Tensor:
@@ -355,12 +393,11 @@ class Loop:
         means = self.validation_means()
         if means is None:
             return
-        loss, *more = means
+        loss, named = means
         self._validation_loss = (self.step, loss)
         for call in self.on_validation:
             call(self.step, loss)
         if self.metrics is not None:
-            named = dict(zip(self.objective.names, more, strict=True))
             record = {"kind": "validation", "step": self.step, "loss": loss, **named}
             if self.bytes_per_token is not None:
                 # Close to what `lm evaluate` says exactly, which reads all documents whole.
@@ -395,9 +432,11 @@ class Loop:
         return {
             "step": self.step,
             "tokens": self.tokens,
+            "loss": self.last_loss,
             "validation_loss": last[1] if last is not None and last[0] == self.step else None,
             "lowest": None if math.isinf(self._lowest) else self._lowest,
             "scaler": self.scaler.state_dict(),
+            "watch": None if self.watch is None else self.watch.state(),
             **self.state,
         }
 

@@ -313,26 +313,25 @@ class Model(nn.Module):
         return View(*self.rope(length), mask, turns_TP=turns), positions
 
     def rope(self, length: int) -> tuple[Tensor, Tensor]:
-        """Tables for the positions from 0 on, kept for the next call."""
-        if (
-            self._tables is None
-            or len(self._tables[0]) < length
-            or self._tables[0].device != self.device
-        ):
+        """Tables for the positions from 0 on, kept for the next call. Several threads may ask at once, for different lengths."""
+        tables = self._tables
+        if tables is None or len(tables[0]) < length or tables[0].device != self.device:
             # Beyond the context twice what is needed, so that a text that goes on and on does not make them for each token.
             most = self.config.context if length <= self.config.context else 2 * length
             # Generating must not leave tensors behind that training cannot use.
             with torch.inference_mode(False):
-                self._tables = rope_table(self.config, torch.arange(most, device=self.device))
-        return self._tables[0][:length], self._tables[1][:length]
+                tables = rope_table(self.config, torch.arange(most, device=self.device))
+            self._tables = tables
+        return tables[0][:length], tables[1][:length]
 
     def _turns(self, length: int) -> Tensor:
-        if self._turn_table is None or len(self._turn_table) != length:
+        table, kind = self._turn_table, self.lm_head.weight.dtype.to_complex()
+        if table is None or len(table) < length or table.dtype != kind:
             config = self.config
-            self._turn_table = passes.turn_table(
-                *self.rope(length), config.num_heads + config.kv_heads
-            ).to(self.lm_head.weight.dtype.to_complex())
-        return self._turn_table
+            cos_sin = self.rope(max(length, config.context))
+            table = passes.turn_table(*cos_sin, config.num_heads + config.kv_heads).to(kind)
+            self._turn_table = table
+        return table[:length]
 
 
 def softcapped(logits: Tensor, softcap: float | None) -> Tensor:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,8 +27,10 @@ from tokenmill.lm.checkpoint import (
 )
 from tokenmill.lm.hardware import find_device
 from tokenmill.lm.import_model import CONFIG_FILE, import_model
+from tokenmill.lm.lora import merge_lora
 from tokenmill.lm.model import Model
 from tokenmill.lm.model_config import ModelConfig
+from tokenmill.lm.post_training_settings import lora_of
 from tokenmill.storage.files import local_path
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -49,6 +52,8 @@ class LoadedModel:
     folder: Path
     """Where the weights came from."""
     tokenizer_sha256: str | None
+    profile: Mapping[str, Any] | None = None
+    """How it was taught to talk, as its run says; `None` where nobody says, or by a template of others."""
 
 
 def open_model(
@@ -167,8 +172,13 @@ def _from_checkpoint(
     tokenizer = _find_tokenizer(checkpoint.folder, folder / TOKENIZER_FOLDER, given, wanted)
     name = f"`{checkpoint.folder}`"
     _require_ids_fit(checkpoint.config, tokenizer, name)
-    model = model_of(checkpoint.config, checkpoint.weights(), name, device)
-    return LoadedModel(model, tokenizer, checkpoint.step, checkpoint.folder, wanted)
+    stage = checkpoint.state.get("stage_settings", {})
+    weights, lora = checkpoint.weights(), lora_of(stage)
+    if lora is not None:
+        weights = merge_lora(weights, lora)
+    model = model_of(checkpoint.config, weights, name, device)
+    profile = stage.get("profile")
+    return LoadedModel(model, tokenizer, checkpoint.step, checkpoint.folder, wanted, profile)
 
 
 def _find_tokenizer(

@@ -78,9 +78,10 @@ class BestFitPlan(Plan):
         row_of = best_fit(lengths, width)
         rows = int(row_of.max()) + 1 if len(row_of) else 0
         # Longest first within a row, as they were placed; then in the order of the text.
-        order = np.lexsort((starts, row_of))
-        self._starts, self._lengths = starts[order], lengths[order]
-        self._first = np.searchsorted(row_of[order], np.arange(rows + 1))
+        self.order = np.lexsort((starts, row_of))
+        """Which piece comes first, second, …, through all rows."""
+        self._starts, self._lengths = starts[self.order], lengths[self.order]
+        self._first = np.searchsorted(row_of[self.order], np.arange(rows + 1))
         tokens = int(lengths.sum())
         self.waste = Waste(rows, tokens, rows * width - tokens, dropped, cut)
 
@@ -96,6 +97,11 @@ class BestFitPlan(Plan):
 
     def __len__(self) -> int:
         return len(self._first) - 1
+
+    @property
+    def first_pieces(self) -> Any:
+        """The number, in `order`, of each row's first piece."""
+        return self._first[:-1]
 
     def pieces(self, row: int) -> Sequence[tuple[int, int]]:
         some = slice(self._first[row], self._first[row + 1])

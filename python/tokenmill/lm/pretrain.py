@@ -2,7 +2,6 @@
 """`tm.lm.pretrain`: a dataset in, a run folder with checkpoints out."""
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,19 +11,19 @@ import torch
 
 from tokenmill.errors import ConfigError
 from tokenmill.lm.batches import Batches, Rows
-from tokenmill.lm.config_file import apply_overrides, read_config, require_known, settings_from
+from tokenmill.lm.config_file import merged_tables, settings_from
 from tokenmill.lm.distributed import join_ranks
 from tokenmill.lm.hardware import find_device
 from tokenmill.lm.loop import StepResult
 from tokenmill.lm.model_config import ModelConfig, preset
 from tokenmill.lm.objective import NextToken
 from tokenmill.lm.packing import make_plan
-from tokenmill.lm.run import Run, Stage, TrainedModel
+from tokenmill.lm.run import Run, Stage, TrainedModel, is_shown
 from tokenmill.lm.run_folder import read_run
 from tokenmill.lm.settings import TrainSettings
 from tokenmill.lm.sinks import LogSettings, require_sinks
 from tokenmill.lm.start_from import Start, find_start, require_same_vocab, shape_from
-from tokenmill.lm.token_data import DataSettings, TokenData, open_data
+from tokenmill.lm.token_data import DataSettings, TokenData, as_data_settings, open_data
 from tokenmill.progress import ProgressChoice
 from tokenmill.storage.files import local_path
 
@@ -50,9 +49,8 @@ def pretrain(
     stopped goes on from its last good checkpoint, to the same bits; one that is done is opened, or goes on if `max_steps` are more now and
     no rate that was used depends on them. ConfigError if `out` holds another run, unless `force` clears it away.
     """
-    given = data if isinstance(data, DataSettings) else DataSettings(Path(data))
     run = prepare_pretrain(
-        given,
+        as_data_settings(data),
         out,
         model=model,
         start_from=start_from,
@@ -62,11 +60,7 @@ def pretrain(
         force=force,
         progress=progress,
     )
-    return run.run(on_step, shows_progress=_is_shown(progress))
-
-
-def _is_shown(progress: ProgressChoice) -> bool:
-    return sys.stderr.isatty() if progress is None else bool(progress)
+    return run.run(on_step, shows_progress=is_shown(progress))
 
 
 def prepare_pretrain(
@@ -128,16 +122,12 @@ def prepare_from_tables(
     overrides: Sequence[str],
     **more: Any,
 ) -> Run:
-    """A run from the tables of a TOML file, changed by `a.b=c` and then by `tables`, which are those of the command line."""
-    values = apply_overrides(read_config(config) if config is not None else {}, overrides)
-    for name, table in tables.items():
-        values[name] = {**values.get(name, {}), **table}
-    name, start_from = values.pop("preset", None), values.pop("from", None)
-    require_known(values, tables, "table")
+    """A run from the tables of a TOML file, `a.b=c` and the command line."""
+    values = merged_tables(tables, config, overrides, ("preset", "from"))
     return prepare_pretrain(
         settings_from(DataSettings, values["data"], "data"),
-        model=preset_name or name,
-        start_from=more.pop("start_from", None) or start_from,
+        model=preset_name or values.get("preset"),
+        start_from=more.pop("start_from", None) or values.get("from"),
         settings=settings_from(TrainSettings, values["train"], "train"),
         logs=settings_from(LogSettings, values["log"], "log"),
         changes=values["model"],

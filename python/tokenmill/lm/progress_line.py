@@ -48,6 +48,13 @@ class ProgressLine:
         if not self._redraws:
             self._write(f"step {step:,}: validation loss {loss:.4f}")
 
+    def warning(self, text: str) -> None:
+        """Something a person should know, on a line that stays."""
+        if self._redraws:
+            self._stream.write("\r\x1b[2K")
+        self._stream.write(f"note: {text}\n")
+        self._stream.flush()
+
     def _write(self, text: str) -> None:
         if self._redraws:
             self._stream.write(f"\r\x1b[2K{text}")

@@ -1,8 +1,10 @@
 # pyright: basic
 """A run of training: checked parts in, a folder with checkpoints out. All stages are one; what tells them apart is in `Stage`."""
 
+import math
 import platform
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,7 +21,7 @@ from tokenmill.lm.checkpoint import Checkpoint, copy_weights, latest_checkpoint
 from tokenmill.lm.compiling import repays
 from tokenmill.lm.distributed import Ranks, leave_ranks
 from tokenmill.lm.hardware import peak_flops
-from tokenmill.lm.loop import CHECKPOINTS, Loop, StepResult
+from tokenmill.lm.loop import CHECKPOINTS, Loop, StepResult, Watch
 from tokenmill.lm.memory import is_out_of_memory, memory_need, require_memory
 from tokenmill.lm.metrics import Metrics
 from tokenmill.lm.model import Model
@@ -31,6 +33,17 @@ from tokenmill.lm.settings import TrainSettings
 from tokenmill.lm.sinks import LogSettings, make_sinks
 from tokenmill.lm.start_from import Start
 from tokenmill.lm.token_data import TokenData
+from tokenmill.progress import ProgressChoice
+from tokenmill.tokenizer.tokenizer import Tokenizer
+
+
+def continue_texts(model: Model, tokenizer: Tokenizer, settings: TrainSettings) -> list[str]:
+    """The prompts of `settings`, and how `model` goes on with them."""
+    from tokenmill.lm.generate import generate
+
+    prompts = list(settings.sample_prompts)
+    found = generate(model, tokenizer, prompts, max_tokens=settings.sample_tokens)
+    return [prompt + each.text for prompt, each in zip(prompts, found, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,16 @@ class Stage:
     objective: Callable[[Model], Objective]
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Those of its own that decide weights: by name, as JSON has them."""
+    adapt: Callable[[Model], None] | None = None
+    """What becomes of a model before it is trained, besides its weights."""
+    sample: Callable[[Model, Tokenizer, TrainSettings], list[str]] = continue_texts
+    """What a model writes while it is trained, for those who want to see."""
+    make_ready: "Callable[[Run, ProgressChoice], None] | None" = None
+    """What has to be known before the first step, and takes its time."""
+    watch: Callable[[], Watch] | None = None
+    """What looks at each step, and has something to say now and then."""
+    documents: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many are used, and how many are not for which reason; empty where all are."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +131,7 @@ class Run:
     def describe(self) -> dict[str, Any]:
         """What the run is going to cost."""
         counted = account(self.config, batch_size=self._rows_at_once())
-        tokens = self.settings.batch_size * self.config.context
+        tokens = round(self.settings.batch_size * self.train_rows.positions_per_row)
         return {
             **self.state(),
             "parameters": counted.parameters.total,
@@ -119,11 +142,14 @@ class Run:
             "compiles": self._compiles(),
             "memory_bytes": counted.memory.total,
             "packing": asdict(self.train_rows.waste),
+            "documents": dict(self.stage.documents),
         }
 
     def _rows_at_once(self) -> int:
+        """As many rows of a whole context as are computed at once."""
         share = max(1, self.settings.batch_size // self.ranks.world_size)
-        return min(self.settings.micro_batch_size or share, share)
+        rows = min(self.settings.micro_batch_size or share, share)
+        return max(1, math.ceil(rows * self.train_rows.positions_per_row / self.config.context))
 
     def run(
         self,
@@ -138,6 +164,9 @@ class Run:
             keep_memory()
         checkpoint = self._found()
         self.ranks.wait()  # all have looked; from here on the first one writes
+        if self.stage.make_ready is not None:
+            self._describe()
+            self.stage.make_ready(self, shows_progress)
         model = self._model(is_new=checkpoint is None)
         metrics = self._metrics(0 if checkpoint is None else checkpoint.step)
         loop = self._loop(model, metrics, on_step)
@@ -166,10 +195,13 @@ class Run:
     def _model(self, *, is_new: bool) -> Model:
         """A model of our shape; with its first weights, if it `is_new`."""
         if is_new and self.start is None:
-            return Model(self.config, seed=self.settings.seed).to(self.device)
-        model = Model.empty(self.config, self.device)
+            model = Model(self.config, seed=self.settings.seed).to(self.device)
+        else:
+            model = Model.empty(self.config, self.device)
         if is_new and self.start is not None:
             copy_weights(model, self.start.weights(self.config), f"`{self.start.path}`")
+        if self.stage.adapt is not None:
+            self.stage.adapt(model)
         return model
 
     def _loop(
@@ -192,22 +224,22 @@ class Run:
             peak_flops(self.device) if self.ranks.is_first else None,
             [] if on_step is None else [on_step],
             self._sampler(model),
-            bytes_per_token=None if self.validation is None else self.validation.bytes_per_token,
+            bytes_per_token=self._bytes_per_token(),
+            watch=None if self.stage.watch is None else self.stage.watch(),
         )
+
+    def _bytes_per_token(self) -> float | None:
+        """Of the validation text, where all of it is scored."""
+        if self.validation is None or self.validation.mask is not None:
+            return None
+        return self.validation.bytes_per_token
 
     def _sampler(self, model: Model) -> Callable[[int], list[str]] | None:
         """What writes samples while a model is trained, if they are wanted and can be read."""
         tokenizer, settings = self.train.tokenizer, self.settings
         if not settings.sample_every or tokenizer is None:
             return None
-        from tokenmill.lm.generate import generate
-
-        def sample(_: int) -> list[str]:
-            prompts = list(settings.sample_prompts)
-            found = generate(model, tokenizer, prompts, max_tokens=settings.sample_tokens)
-            return [prompt + each.text for prompt, each in zip(prompts, found, strict=True)]
-
-        return sample
+        return lambda _: self.stage.sample(model, tokenizer, settings)
 
     def _compiles(self) -> bool:
         if self.settings.compile != "auto":
@@ -216,19 +248,22 @@ class Run:
 
     def _flops(self) -> float:
         """Of the whole run."""
-        tokens = self.settings.batch_size * self.config.context * self.settings.max_steps
+        rows = self.settings.batch_size * self.settings.max_steps
+        tokens = rows * self.train_rows.positions_per_row
         return account(self.config).training_flops_per_token * tokens
 
     def _metrics(self, step: int) -> Metrics | None:
         if not self.ranks.is_first:
             return None
-        self.out.mkdir(parents=True, exist_ok=True)
         self._describe()
         sinks = make_sinks(self.logs, self.out, self.state(), after_step=step)
         return Metrics(self.out, sinks, after_step=step)
 
     def _describe(self) -> None:
         """What a reader of the folder wants to know, before there is a checkpoint."""
+        if not self.ranks.is_first:
+            return
+        self.out.mkdir(parents=True, exist_ok=True)
         write_run(self.out, self.state())
         if self.train.tokenizer is not None and not (self.out / "tokenizer").exists():
             self.train.tokenizer.save(self.out / "tokenizer")
@@ -253,3 +288,8 @@ class Run:
         begun_with = TrainSettings.from_json(before["settings"])
         require_same_rates(self.out, begun_with, self.settings, 0 if found is None else found.step)
         return found
+
+
+def is_shown(progress: ProgressChoice) -> bool:
+    """Whether there is a line of progress: as asked, else where somebody looks."""
+    return sys.stderr.isatty() if progress is None else bool(progress)

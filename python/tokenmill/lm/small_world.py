@@ -84,14 +84,29 @@ GRAMMAR: tuple[Plot, ...] = tuple(_parse_plot(rows) for rows in PLOTS.values())
 # Writing
 
 
+@dataclass(frozen=True)
+class Telling:
+    """A story and what it is about."""
+
+    plot: str
+    sentences: tuple[str, ...]
+    words: Bound
+    """By name, as the plot's templates have them."""
+
+
 def story(seed: int, index: int) -> str:
     """Story number `index` of the world `seed`.
 
     >>> story(1, 0) == next(stories(1, 1))
     True
     """
+    return " ".join(telling(seed, index).sentences)
+
+
+def telling(seed: int, index: int) -> Telling:
+    """The same story in its parts."""
     digest = hashlib.shake_256(f"tokenmill small world {seed} {index}".encode())
-    return _write(int.from_bytes(digest.digest(_SEED_BYTES), "little"))
+    return _tell(int.from_bytes(digest.digest(_SEED_BYTES), "little"))
 
 
 def stories(seed: int, count: int, start: int = 0) -> Iterator[str]:
@@ -101,12 +116,12 @@ def stories(seed: int, count: int, start: int = 0) -> Iterator[str]:
     return (story(seed, index) for index in range(start, start + count))
 
 
-def _write(chance: int) -> str:
+def _tell(chance: int) -> Telling:
     """The story that the digits of `chance` choose."""
-    chance, which = divmod(chance, len(GRAMMAR))
+    chance, plot = divmod(chance, len(GRAMMAR))
     bound: Bound = {}
     sentences: list[str] = []
-    for row in GRAMMAR[which]:
+    for row in GRAMMAR[plot]:
         chance, which = divmod(chance, len(row))
         words: list[str] = []
         for part in row[which]:
@@ -122,7 +137,7 @@ def _write(chance: int) -> str:
                 word = bound[part.name]
             words.append(word[part.form])
         sentences.append("".join(words))
-    return " ".join(sentences)
+    return Telling(tuple(PLOTS)[plot], tuple(sentences), bound)
 
 
 # Reading

@@ -20,6 +20,8 @@ from tokenmill.lm.model_config import ModelConfig
 from tokenmill.lm.open_model import LoadedModel, open_model
 from tokenmill.lm.settings import differing_setting
 from tokenmill.lm.token_data import TokenData
+from tokenmill.lm.vocab_growth import grown
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 # Neither is a property of the weights: positions may be more or fewer where none was learned, and dropout is a way to train.
 FREE = ("context", "dropout")
@@ -39,9 +41,14 @@ class Start:
     """Of the model; of the run, if that goes on."""
     tokenizer_sha256: str | None = None
     """`None` if it is not known."""
+    tokenizer: Tokenizer | None = None
+    """The model's own; not of a run that goes on."""
+    new_ids: tuple[int, ...] = ()
+    """Of tokens that the model is about to get."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"path": self.path, "step": self.step, "sha256": self.sha256}
+        told: dict[str, Any] = {"path": self.path, "step": self.step, "sha256": self.sha256}
+        return {**told, "new_ids": list(self.new_ids)} if self.new_ids else told
 
     def weights(self, config: ModelConfig) -> dict[str, Tensor]:
         """The weights for a run of the shape `config`. ConfigError naming both hashes if they are others by now."""
@@ -55,7 +62,7 @@ class Start:
             )
         if config.positions == "learned":
             found[POSITIONS] = found[POSITIONS][: config.context]
-        return found
+        return grown(found, config.vocab_size, self.new_ids)
 
 
 def find_start(
@@ -76,7 +83,12 @@ def find_start(
             "choose another folder, or pass `--force` to start anew",
         )
     config = ModelConfig.from_json(before["model"])
-    known = Start(**origin, config=config, tokenizer_sha256=before["tokenizer_sha256"])
+    new_ids = tuple(origin.get("new_ids", ()))
+    known = Start(
+        **{**origin, "new_ids": new_ids},
+        config=config,
+        tokenizer_sha256=before["tokenizer_sha256"],
+    )
     # The same command again: what has become of that model since is not asked.
     if path is not None and str(path) != known.path:
         given = open_start(path, out)
@@ -98,7 +110,14 @@ def open_start(path: str | os.PathLike[str], out: Path) -> Start:
             f"`{path}` is in `{out}`, where the new run is to be", "choose another folder for it"
         )
     digest = weights_sha256(weights_of(loaded.model))
-    return Start(str(path), loaded.step, digest, loaded.model.config, loaded.tokenizer_sha256)
+    return Start(
+        str(path),
+        loaded.step,
+        digest,
+        loaded.model.config,
+        loaded.tokenizer_sha256,
+        loaded.tokenizer,
+    )
 
 
 def _open(path: str | os.PathLike[str]) -> LoadedModel:

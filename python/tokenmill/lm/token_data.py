@@ -16,6 +16,7 @@ from tokenmill.dataset.dataset import Dataset
 from tokenmill.dataset.split_view import SplitView
 from tokenmill.errors import ConfigError, VocabError
 from tokenmill.progress import Meter, ProgressChoice
+from tokenmill.storage.files import local_path
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 _SCAN_ITEMS = 1 << 22
@@ -156,6 +157,11 @@ def default_validation(path: str | os.PathLike[str]) -> str | None:
     if Path(path).suffix in (".npy", ".bin", ".ds"):
         return None
     return "validation" if "validation" in Dataset.open(path).splits else None
+
+
+def as_data_settings(data: str | os.PathLike[str] | DataSettings) -> DataSettings:
+    """A dataset by its path alone, or what is said about it in full."""
+    return data if isinstance(data, DataSettings) else DataSettings(local_path(data))
 
 
 def open_data(data: DataSettings, progress: ProgressChoice) -> tuple[TokenData, TokenData | None]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from make_conversations import conversations, encode_rows, preferences, talking_model
 
 import tokenmill as tm
 from tokenmill.lm.model_config import ModelConfig
@@ -62,3 +63,29 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small() -> ModelConfig:
     return ModelConfig(vocab_size=300, context=24, num_layers=2, d_model=32, num_heads=4)
+
+
+@pytest.fixture(scope="session")
+def chats(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 conversations in two splits, all shorter than the context of `talker`."""
+    folder = tmp_path_factory.mktemp("lm-chats")
+    return encode_rows(folder / "rows", conversations(60), "sft", val_fraction=0.2)
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 pairs of answers in two splits."""
+    folder = tmp_path_factory.mktemp("lm-pairs")
+    return encode_rows(folder / "rows", preferences(60), "preference", val_fraction=0.2)
+
+
+@pytest.fixture(scope="session")
+def talker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a model with the tokenizer of `chats` and `pairs`."""
+    return talking_model(tmp_path_factory.mktemp("lm-talker") / "run")
+
+
+@pytest.fixture(scope="session")
+def bytecode(dataset: Path) -> Path:
+    """Where processes that tests start keep theirs; all share it, since compiling torch's takes ten seconds."""
+    return dataset.parent / "bytecode"

@@ -10,6 +10,7 @@ from make_dataset import small_tokenizer
 from make_model import random_ids, small_model
 
 import tokenmill as tm
+from tokenmill import chat
 from tokenmill.errors import ConfigError
 from tokenmill.lm.export import export_model
 from tokenmill.lm.model import Model
@@ -64,6 +65,19 @@ def test_the_files_of_an_export(tmp_path: Path, tokenizer: tm.Tokenizer) -> None
     assert (config["bos_token_id"], config["eos_token_id"]) == (None, eos)
     assert json.loads((folder / "generation_config.json").read_text())["eos_token_id"] == eos
     assert "step 7" in (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("profile", ["chat", "alpaca-tags", "nanochat"])
+def test_others_end_an_answer_where_we_do(profile: str, tmp_path: Path) -> None:
+    tokenizer = chat.prepare_tokenizer(small_tokenizer(), profile)
+    model = small_model(vocab_size=tokenizer.vocab_size)
+    folder = export_model(loaded(model, tokenizer), tmp_path / "out")
+    stop = chat.PROFILES[profile].stop_token
+    assert stop is not None
+    found = json.loads((folder / "generation_config.json").read_text())
+    eos = tokenizer.special_tokens["<|endoftext|>"]
+    assert found["eos_token_id"] == [tokenizer.special_tokens[stop], eos]
+    assert found["pad_token_id"] == eos
 
 
 def test_a_model_without_a_tokenizer_and_in_half_the_bytes(tmp_path: Path) -> None:

@@ -339,3 +339,12 @@ def test_no_run_begins_that_cannot_fit(tmp_path: Path, dataset: Path) -> None:
     assert not (tmp_path / "run").exists()
     with pytest.raises(DeviceError, match="asked for `cuda:7`"):
         run(dataset, tmp_path / "run", wide, device="cuda:7")
+
+
+def test_a_run_that_is_done_says_again_what_it_came_to(
+    dataset: Path, small: ModelConfig, tmp_path: Path
+) -> None:
+    made, again = (run(dataset, tmp_path / "run", small, max_steps=4) for _ in range(2))
+    assert (again.step, again.train_loss) == (4, made.train_loss)
+    assert again.validation_loss == made.validation_loss
+    assert made.train_loss is not None
