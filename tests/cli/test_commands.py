@@ -16,7 +16,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import tokenmill as tm
-from tokenmill.cli import demo
 from tokenmill.cli.main import app
 from tokenmill.cli.options import unescape
 from tokenmill.errors import ConfigError
@@ -418,38 +417,3 @@ def test_counts_that_do_not_fit_together_are_named(tmp_path: Path) -> None:
     assert refused.stderr.startswith(
         f"error: `{files[0]}` and `{files[2]}` differ in their pattern: `gpt4` and `gpt2`\n"
     )
-
-
-def test_the_demo_s_colours_survive_256_colours() -> None:
-    from rich.color import ColorSystem
-    from rich.style import Style
-
-    styles = [Style.parse(colour) for colour in demo.COLOURS]
-    shown = [style.bgcolor.downgrade(ColorSystem.EIGHT_BIT) for style in styles if style.bgcolor]
-    assert len(set(shown)) == len(demo.COLOURS) == 6
-    for colour in shown:
-        brightness = luminance(colour.get_truecolor()) + 0.05
-        assert 1.05 / brightness >= 4.5, "white text shows on it"
-        assert brightness / 0.05 >= 1.8, "it shows on a black terminal"
-
-
-def luminance(colour: tuple[int, int, int]) -> float:
-    """How bright a colour looks, 0 to 1, by the formula of the accessibility guidelines."""
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-        for part in (value / 255 for value in colour)
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def test_demo_ends_with_something_to_look_at() -> None:
-    done = process("demo")
-    assert done.returncode == 0, done.stderr
-    files = re.match(r"([\d,]+) source files", done.stdout)
-    counted = re.search(r"^counted .* ([\d,]+) documents", done.stdout, re.M)
-    assert files is not None
-    assert counted is not None
-    assert files[1] == counted[1]
-    assert re.search(r"merge +\d+   ·self +=", done.stdout)
-    assert "(self│,│·name│)" in done.stdout
-    assert re.search(r"\d+ bytes become \d+ tokens", done.stdout)
