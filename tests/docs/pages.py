@@ -10,6 +10,7 @@ PAGES = [
     REPOSITORY / "README.md",
     REPOSITORY / "CONTRIBUTING.md",
     REPOSITORY / "CHANGELOG.md",
+    REPOSITORY / "recipes" / "README.md",
     *sorted((REPOSITORY / "docs").rglob("*.md")),
 ]
 SHELL = ("console", "sh", "bash")
