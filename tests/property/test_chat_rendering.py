@@ -69,6 +69,15 @@ def random_messages(rng: random.Random, roles: list[str]) -> list[dict[str, Any]
     return messages
 
 
+def transcript(rng: random.Random, turns: int) -> str:
+    """A conversation as one text."""
+    speakers = ["\n\nHuman:", "\n\nHuman: ", "\n\nAssistant: ", "\n\nAssistant:", "\n\nHuman: "]
+    return "".join(
+        rng.choice(speakers) + "".join(rng.choices(WORDS, k=rng.randint(0, 4)))
+        for _ in range(turns)
+    )
+
+
 def random_row(rng: random.Random, roles: list[str], mode: str) -> dict[str, Any]:
     def text() -> Any:
         if rng.random() < 0.3:
@@ -77,6 +86,12 @@ def random_row(rng: random.Random, roles: list[str], mode: str) -> dict[str, Any
 
     keys = ["prompt", "completion", "instruction", "input", "output", "system"]
     if mode == "preference":
+        if rng.random() < 0.3:
+            beginning = transcript(rng, rng.randint(0, 3))
+            return {
+                key: beginning + transcript(rng, rng.randint(0, 2))
+                for key in ("chosen", "rejected")
+            }
         if rng.random() < 0.4:
             shared = random_messages(rng, roles)
             row: dict[str, Any] = {

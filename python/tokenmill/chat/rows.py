@@ -5,6 +5,7 @@ run in Python anyway, and the tests, which hold the two together.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -13,6 +14,8 @@ from tokenmill.chat.profiles import Profile
 from tokenmill.errors import SourceError
 
 Row = Mapping[str, Any]
+SPEAKER = re.compile(r"\n\n(Human|Assistant): ?")
+"""Who speaks in a conversation that is one text, as hh-rlhf has it."""
 
 
 class Conversation(NamedTuple):
@@ -89,6 +92,8 @@ def _preference(fields: Row, profile: Profile) -> list[Conversation]:
     chosen = _text_or_messages(fields, "chosen", "assistant", profile)
     rejected = _text_or_messages(fields, "rejected", "assistant", profile)
     prompt = _system(fields, profile)
+    if _are_transcripts(fields):
+        chosen, rejected = (_speakers(fields[key]) for key in ("chosen", "rejected"))
     if all(not answer or answer[0].role == "assistant" for answer in (chosen, rejected)):
         if "prompt" not in fields:
             raise SourceError("has no field `prompt`")
@@ -111,6 +116,20 @@ def _preference(fields: Row, profile: Profile) -> list[Conversation]:
         _merged(Conversation(prompt + answer, len(prompt)), profile)
         for answer in (chosen, rejected)
     ]
+
+
+def _are_transcripts(fields: Row) -> bool:
+    """Whether both answers are texts that begin with a speaker, and nothing says what they answer."""
+    texts = [fields["chosen"], fields["rejected"]]
+    return "prompt" not in fields and all(
+        isinstance(text, str) and text.startswith("\n\nHuman:") for text in texts
+    )
+
+
+def _speakers(text: str) -> list[Turn]:
+    _, *parts = SPEAKER.split(text)
+    roles = {"Human": "user", "Assistant": "assistant"}
+    return [Turn(roles[name], said) for name, said in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def _shared(one: Sequence[Turn], other: Sequence[Turn]) -> int:

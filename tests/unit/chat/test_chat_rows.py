@@ -102,6 +102,11 @@ B = {**A, "content": "hello"}
         {"prompt": "hello", "chosen": [U, A], "rejected": [U, B], "messages": [U, A]},
         {"prompt": [U], "chosen": [U, A], "rejected": [U, B]},
         {"chosen": [U, A], "rejected": [U, B]},
+        # As in hh-rlhf: each conversation is one text.
+        {
+            "chosen": "\n\nHuman: hello\n\nAssistant: there",
+            "rejected": "\n\nHuman: hello\n\nAssistant: hello",
+        },
     ],
 )
 def test_preference_rows(tokenizer: tm.Tokenizer, row: object) -> None:
@@ -116,6 +121,24 @@ def test_a_shared_beginning_is_the_prompt(tokenizer: tm.Tokenizer) -> None:
     (chosen, rejected) = texts(tokenizer, encode(tokenizer, row, mode="preference"))
     assert chosen == (WITH_SYSTEM[0] + HELLO[0], "there<|end|>")
     assert rejected[1] == "hello<|end|>"
+
+
+def test_speakers_of_a_text(tokenizer: tm.Tokenizer) -> None:
+    beginning = "\n\nHuman: hello\n\nAssistant: there\n\nHuman:  hello "
+    row = {
+        "chosen": beginning + "\n\nAssistant:there\n\nHumans: hello\nAssistant: x",
+        "rejected": beginning + "\n\nAssistant: hello",
+    }
+    turns = [U, A, {**U, "content": " hello "}]
+    same = {
+        "chosen": [*turns, {**A, "content": "there\n\nHumans: hello\nAssistant: x"}],
+        "rejected": [*turns, B],
+    }
+    found, wanted = (encode(tokenizer, each, mode="preference") for each in (row, same))
+    assert texts(tokenizer, found) == texts(tokenizer, wanted)
+    # Where a prompt stands beside them, texts are answers, whatever they begin with.
+    with_prompt = encode(tokenizer, {**row, "prompt": "hello"}, mode="preference")
+    assert "Human:" in texts(tokenizer, with_prompt)[0][1]
 
 
 @pytest.mark.parametrize(
@@ -147,6 +170,16 @@ def test_a_shared_beginning_is_the_prompt(tokenizer: tm.Tokenizer) -> None:
             "prompt_differs",
         ),
         ({"chosen": [U, A], "rejected": [S, A]}, {"mode": "preference"}, "prompt_differs"),
+        (
+            {"chosen": "\n\nHuman: a\n\nAssistant: b", "rejected": "\n\nHuman: a\n\nAssistant: "},
+            {"mode": "preference"},
+            "empty_completion",
+        ),
+        (
+            {"chosen": "\n\nHuman: a\n\nAssistant: b", "rejected": "\n\nHuman: a\n\nAssistant: b"},
+            {"mode": "preference"},
+            "chosen_equals_rejected",
+        ),
     ],
 )  # fmt: skip
 def test_rows_that_are_left_out(

@@ -1,14 +1,20 @@
 //! Rows of two answers to the same prompt.
 
+use memchr::memmem;
+
 use super::Reason;
 use super::json::Kind;
-use super::row::{Key, Reading, Result, Row, Turn, skip};
+use super::row::{Key, Reading, Result, Row, Text, Turn, skip};
+
+/// Who speaks in a conversation that is one text, as hh-rlhf has it.
+const USER: &[u8] = b"\n\nHuman:";
+const ASSISTANT: &[u8] = b"\n\nAssistant:";
 
 impl Row {
     pub(super) fn read_preference(&mut self, reading: &Reading) -> Result<()> {
         for key in [Key::Chosen, Key::Rejected] {
             if reading.field(key).is_none() {
-                return reading.misses(key, "a preference row has `chosen`, `rejected` and `prompt`");
+                return reading.misses(key, "a preference row has `chosen`, `rejected` and, unless these are whole conversations, `prompt`");
             }
         }
         let (mut turns, mut chosen, mut rejected) = (
@@ -19,6 +25,10 @@ impl Row {
         self.text_or_messages(reading, Key::Chosen, &mut chosen)?;
         self.text_or_messages(reading, Key::Rejected, &mut rejected)?;
         self.system(reading, &mut turns)?;
+        if self.is_transcript(reading, &chosen) && self.is_transcript(reading, &rejected) {
+            chosen = self.speakers(reading, chosen[0]);
+            rejected = self.speakers(reading, rejected[0]);
+        }
         let starts_with_answer =
             |answer: &[Turn]| answer.first().is_none_or(|turn| turn.role == reading.template.assistant);
         if starts_with_answer(&chosen) && starts_with_answer(&rejected) {
@@ -37,6 +47,32 @@ impl Row {
         }
         self.check_completion(reading.row, &self.chosen)?;
         self.check_completion(reading.row, &self.rejected)
+    }
+
+    /// Whether `answer` is one text that begins with a speaker, where nobody says what it answers.
+    fn is_transcript(&self, reading: &Reading, answer: &[Turn]) -> bool {
+        let [turn] = answer else { return false };
+        reading.field(Key::Prompt).is_none() && self.text(reading.row, turn.content).starts_with(USER)
+    }
+
+    /// The turns of a text in which each begins with its speaker. One space behind the name belongs to it.
+    fn speakers(&self, reading: &Reading, whole: Turn) -> Vec<Turn> {
+        let text = self.text(reading.row, whole.content);
+        let of_user = memmem::find_iter(text, USER).map(|at| (at, USER));
+        let mut starts: Vec<_> =
+            memmem::find_iter(text, ASSISTANT).map(|at| (at, ASSISTANT)).chain(of_user).collect();
+        starts.sort_unstable();
+        let ends = starts.iter().skip(1).map(|&(at, _)| at).chain([text.len()]);
+        let turn = |(&(at, speaker), end): (&(usize, &[u8]), usize)| {
+            let said = at + speaker.len();
+            let start = whole.content.start + said + usize::from(text[said..end].starts_with(b" "));
+            let content = Text { start, end: whole.content.start + end, ..whole.content };
+            match speaker == USER {
+                true => Turn { role: reading.template.user, content, is_trained: false },
+                false => Turn { content, ..whole },
+            }
+        };
+        starts.iter().zip(ends).map(turn).collect()
     }
 
     /// Whole conversations: what they share is the prompt, and `prompt`, if there is one, is part of it.
