@@ -44,14 +44,15 @@ def evaluate(
         ),
     ] = None,
     split: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--split",
             metavar="NAME",
-            show_default=False,
-            help=flags.help_text("Of the dataset.", "validation"),
+            help=flags.help_text(
+                "Of the dataset.", "validation; of pairs without one, all there are"
+            ),
         ),
-    ] = "validation",
+    ] = None,
     stride: Annotated[
         int | None,
         typer.Option(
@@ -111,7 +112,7 @@ def evaluate(
         settings = EvaluateSettings(stride, batch_tokens, max_documents)
         told |= _documents(loaded, data, split, dtype, settings, meter, says)
     if prefs is not None:
-        told["preferences"] = _preferences(loaded, prefs, meter, says)
+        told["preferences"] = _preferences(loaded, prefs, split, meter, says)
     if questions is not None:
         told["questions"] = _questions(loaded, questions, max_tokens, meter, says)
     if json:
@@ -121,7 +122,7 @@ def evaluate(
 def _documents(
     loaded: "LoadedModel",
     data: str,
-    split: str,
+    split: str | None,
     dtype: str | None,
     settings: EvaluateSettings,
     meter: "Meter",
@@ -131,7 +132,7 @@ def _documents(
     from tokenmill.lm.evaluate import evaluate as score
 
     dataset = Dataset.open(data, dtype=dtype)
-    part = dataset[split] if dataset.manifest is not None else dataset.main_split
+    part = dataset[split or "validation"] if dataset.manifest is not None else dataset.main_split
     found = score(
         loaded.model,
         part,
@@ -151,13 +152,15 @@ def _documents(
     return {"data": data, "split": part.name, **found.as_json()}
 
 
-def _preferences(loaded: "LoadedModel", prefs: str, meter: "Meter", says: bool) -> dict[str, Any]:
+def _preferences(
+    loaded: "LoadedModel", prefs: str, split: str | None, meter: "Meter", says: bool
+) -> dict[str, Any]:
     from tokenmill.lm.preference_scoring import score_preferences
     from tokenmill.progress import quantity
 
     assert loaded.tokenizer is not None
     found = score_preferences(
-        loaded.model, loaded.tokenizer, prefs, profile=loaded.profile, meter=meter
+        loaded.model, loaded.tokenizer, prefs, split=split, profile=loaded.profile, meter=meter
     )
     if says:
         left_out = f", {found.dropped_pairs:,} left out" if found.dropped_pairs else ""

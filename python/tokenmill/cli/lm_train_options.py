@@ -157,7 +157,7 @@ def _parameters(
         "threads": (number("Of torch, on a CPU.", "all cores", "--threads"), None),
         "eval_every": (
             number(
-                "Steps between validation losses, 0 for never.",
+                "Steps between validation losses, 0 for never; each checkpoint has one too.",
                 "a twentieth",
                 "--eval-every",
                 "--eval-interval",

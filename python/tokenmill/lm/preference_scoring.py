@@ -49,15 +49,17 @@ def score_preferences(
     tokenizer: Tokenizer,
     data: str | os.PathLike[str],
     *,
+    split: str | None = None,
     profile: Mapping[str, Any] | None = None,
     meter: Meter | None = None,
 ) -> PreferenceAccuracy:
     """How `model` ranks the pairs of `data`: a dataset of `encode --mode preference`, or rows that such a one is made of.
 
-    Rows are rendered in the chat format of the model; `profile` is what its run says of it. Of a dataset with a split `validation` that one is scored. ConfigError naming both hashes for one of another tokenizer.
+    Rows are rendered in the chat format of the model; `profile` is what its run says of it. Without a
+    `split`, `validation` is scored if there is one, else `train`. ConfigError naming both hashes for a dataset of another tokenizer.
     """
     with tempfile.TemporaryDirectory(prefix="tokenmill-") as folder:
-        rows = _rows(model, tokenizer, data, profile, Path(folder))
+        rows = _rows(model, tokenizer, data, split, profile, Path(folder))
         return _scored(model, rows, meter or Meter(False))
 
 
@@ -65,6 +67,7 @@ def _rows(
     model: Model,
     tokenizer: Tokenizer,
     data: str | os.PathLike[str],
+    split: str | None,
     profile: Mapping[str, Any] | None,
     folder: Path,
 ) -> PairRows:
@@ -83,8 +86,8 @@ def _rows(
             "encode the rows with `tokenmill encode --mode preference`",
         )
     require_extension("the model", tokenizer, str(data), dataset.tokenizer)
-    split = "validation" if "validation" in dataset.splits else "train"
-    found = open_split(place, split)
+    usual = "validation" if "validation" in dataset.splits else "train"
+    found = open_split(place, dataset[split or usual].name)
     # A model may have room for more ids than its tokenizer has; those it has not seen either.
     if found.vocab_size > tokenizer.vocab_size:
         raise ConfigError(

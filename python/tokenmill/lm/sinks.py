@@ -80,10 +80,14 @@ class TensorBoard:
             self._samples = step, number
             self._writer("train").add_text(f"sample/{number}", as_markdown(record["text"]), step)
             return
+        if record["kind"] == "warning":
+            self._writer("train").add_text("warning", as_markdown(record["text"]), step)
+            return
         writer = self._writer(record["kind"])
         for name, value in _numbers(record):
-            if name in _CHARTS:
-                writer.add_scalar(_CHARTS[name], value, step)
+            chart = _chart(name, record)
+            if chart is not None:
+                writer.add_scalar(chart, value, step)
 
     def _writer(self, kind: str) -> Any:
         if kind not in self._writers:
@@ -107,7 +111,16 @@ _CHARTS = {
     "grad_norm": "step/grad_norm",
     "tokens_per_second": "step/tokens_per_second",
     "mfu": "step/mfu",
+    "entropy": "answers/entropy",
+    "mean_token_accuracy": "answers/mean_token_accuracy",
 }
+
+
+def _chart(name: str, record: Mapping[str, Any]) -> str | None:
+    """The chart of a number, `None` for those that are no curve. What TRL names `rewards/…` and so on keeps its name."""
+    if name == "loss" and "rewards/margins" in record:
+        return "loss/preference"
+    return name if "/" in name else _CHARTS.get(name)
 
 
 def as_markdown(text: str) -> str:
@@ -147,7 +160,7 @@ class WeightsAndBiases:
         )
 
     def add(self, record: Mapping[str, Any]) -> None:
-        if record["kind"] != "sample":
+        if record["kind"] not in ("sample", "warning"):
             values = {f"{record['kind']}/{name}": value for name, value in _numbers(record)}
             self._run.log(values, step=record["step"])
 

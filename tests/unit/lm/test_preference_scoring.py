@@ -101,6 +101,9 @@ def test_validation_pairs_come_first(tmp_path: Path) -> None:
     assert 0 < held_out < 30
     found = score_preferences(model, CHAT, data)
     assert found.pairs == held_out
+    assert score_preferences(model, CHAT, data, split="train").pairs == 60 - held_out
+    with pytest.raises(ConfigError, match="has no split `nonsense`, it has `train`, `validation`"):
+        score_preferences(model, CHAT, data, split="nonsense")
     every = score_preferences(model, CHAT, tmp_path / "data.jsonl")
     assert every.pairs == 60
     assert every.chosen_log_prob != found.chosen_log_prob

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from make_conversations import chat_tokenizer, encode_rows, preferences, say, talking_model
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tokenmill.errors import ConfigError
+from tokenmill.lm.dpo import dpo
 from tokenmill.lm.loop import StepResult
 from tokenmill.lm.metrics import read_metrics
 from tokenmill.lm.model_config import ModelConfig
+from tokenmill.lm.pair_objective import PER_PAIR
 from tokenmill.lm.pretrain import pretrain
 from tokenmill.lm.sinks import LogSettings, as_markdown
 
@@ -79,6 +82,26 @@ def test_tensorboard_shows_each_step_once(
     assert [step for step, _ in validation["loss/bits_per_byte"]] == list(range(1, 21))
     assert validation["loss/nats_per_token"] == near(recorded(out, "validation", "loss"))
     assert validation["loss/bits_per_byte"] == near(recorded(out, "validation", "bits_per_byte"))
+
+
+def test_tensorboard_shows_what_is_known_of_pairs(tmp_path: Path) -> None:
+    base = talking_model(tmp_path / "base")
+    # Rejected answers are much longer, which a run warns of.
+    rows = [{**row, "rejected": [say("assistant", "x" * 30)]} for row in preferences(40)]
+    pairs = encode_rows(tmp_path / "pairs", rows, "preference", chat_tokenizer(), val_fraction=0.2)
+    out = tmp_path / "run"
+    settings: dict[str, Any] = {"max_steps": 25, "batch_size": 4, "eval_every": 25, "log_every": 5}
+    dpo(pairs, out, base=base, logs=LogSettings(("tensorboard",)), progress=False, **settings)
+    train, validation = (charts(out / "tensorboard" / kind) for kind in ("train", "validation"))
+    for name in (*PER_PAIR, "logits/chosen"):
+        assert train[name] == near(recorded(out, "train", name))
+        assert validation[name] == near(recorded(out, "validation", name))
+    assert train["loss/preference"] == near(recorded(out, "train", "loss"))
+    assert train["answers/entropy"] == near(recorded(out, "train", "entropy"))
+    assert "loss/nats_per_token" not in train
+    # A warning is a text among the others, no run of its own.
+    assert [each["kind"] for each in read_metrics(out)].count("warning") == 1
+    assert {path.name for path in (out / "tensorboard").iterdir()} == {"train", "validation"}
 
 
 def test_samples_have_a_place_each(tmp_path: Path, dataset: Path, small: ModelConfig) -> None:
