@@ -30,12 +30,13 @@ from bench.peers import PEERS
 from bench.readme_table import update_readme
 from bench.results import RESULTS, load_results
 from bench.rounds import Plan
-from bench.stages import transformers_chats
+from bench.stages import post_train_trl, transformers_chats
 from bench.tables import Record, entrants_table, numbers_table, title
 from bench.vocabularies import REAL, given_rank_files, installed_rank_files
 
 CASES = load_cases()
 CORES = available_cores()
+LM_PEERS = (transformers_chats.LIBRARY.name, post_train_trl.LIBRARY.name)
 DATASET_PEERS = ("tiktoken", transformers_chats.LIBRARY.name)
 PATTERNS = {case.pattern: (case.pattern,) for case in CASES.train} | {
     "both": tuple(case.pattern for case in CASES.train)
@@ -325,9 +326,7 @@ def lm(
     runs: Runs = 3,
     warmup: Warmup = 1,
     threads: Threads = CASES.lm.threads,
-    peers: Annotated[
-        str, typer.Option(help=f"of {transformers_chats.LIBRARY.name}; `none` for none")
-    ] = "",
+    peers: Annotated[str, typer.Option(help=f"of {', '.join(LM_PEERS)}; `none` for none")] = "",
     cases: Annotated[
         str, typer.Option(help=f"of {', '.join(CASES.lm_names)}; all by default")
     ] = "",
@@ -344,14 +343,14 @@ def lm(
     results: Results = RESULTS,
     json: Json = False,
 ) -> None:
-    """Train and generate beside transformers; checkpoints; models of some minutes beside what is known; print and store."""
+    """Train and generate beside transformers, fine-tune beside TRL; checkpoints; models of some minutes beside what is known; print and store."""
     setting = Setting(
         cases=CASES,
         plan=Plan(CASES.lm_quick.runs if quick else runs, warmup, CASES.timeout_seconds),
         vocab_size=0,
         threads=threads,
         env_dir=env_dir,
-        peers=_chosen(peers, (transformers_chats.LIBRARY.name,), "peer") if peers else None,
+        peers=_chosen(peers, LM_PEERS, "peer") if peers else None,
     )
     chosen = _chosen(cases, CASES.lm_names, "case") if cases else tuple(CASES.lm_names)
     shapes = _chosen(presets, list(CASES.lm_step.steps), "preset")

@@ -235,6 +235,27 @@ class LmEnglishCase:
 
 
 @dataclass(frozen=True)
+class LmPostTrainingCase:
+    """Lengths are drawn from a log-normal; `packed_rows` is our batch size."""
+
+    name: str
+    preset: str
+    median: float
+    sigma: float
+    least: int
+    most: int
+    documents: int
+    batch_size: int
+    packed_rows: int
+    steps: int
+    warm_steps: int
+    faster_than: float
+    max_difference: float
+    min_used: float | None = None
+    max_memory: float | None = None
+
+
+@dataclass(frozen=True)
 class LmQuick:
     steps: int
     tokens: int
@@ -270,6 +291,8 @@ class Cases:
     lm_checkpoint: LmCheckpointCase
     lm_small_world: LmSmallWorldCase
     lm_english: LmEnglishCase
+    lm_sft: LmPostTrainingCase
+    lm_dpo: LmPostTrainingCase
     lm_quick: LmQuick
 
     @property
@@ -294,7 +317,8 @@ class Cases:
     def lm_names(self) -> list[str]:
         """Of `bench lm`."""
         raced = (self.lm_step, self.lm_generate, self.lm_checkpoint)
-        return [each.name for each in (*raced, self.lm_small_world, self.lm_english)]
+        trained = (self.lm_small_world, self.lm_english)
+        return [each.name for each in (*raced, *trained, self.lm_sft, self.lm_dpo)]
 
 
 def load_cases(path: Path = CASES_FILE) -> Cases:
@@ -326,6 +350,8 @@ def load_cases(path: Path = CASES_FILE) -> Cases:
         lm_checkpoint=LmCheckpointCase(**table["lm_checkpoint"]),
         lm_small_world=LmSmallWorldCase(**table["lm_small_world"]),
         lm_english=LmEnglishCase(**table["lm_english"]),
+        lm_sft=LmPostTrainingCase(**table["lm_sft"]),
+        lm_dpo=LmPostTrainingCase(**table["lm_dpo"]),
         lm_quick=LmQuick(**table["lm_quick"]),
     )
 

@@ -24,7 +24,7 @@ COLUMNS = ["train-gpt4", "train-gpt2", "count", "merge-scaling", "parquet-train"
 COLUMNS += ["encode-batch-cold", "encode-text-cold", "decode-batch", "call", "load", "pathological"]
 COLUMNS += ["dataset-text", "dataset-parquet", "dataset-sft", "dataset-memory", "dataset-open"]
 COLUMNS += ["lm-step-1m", "lm-step-17m", "lm-generate-1m", "lm-generate-17m", "lm-checkpoint"]
-COLUMNS += ["lm-small-world", "lm-english"]
+COLUMNS += ["lm-small-world", "lm-english", "lm-sft", "lm-dpo"]
 
 
 def history_text(results: Sequence[dict[str, Any]]) -> str:

@@ -1,12 +1,13 @@
 """Everything `bench lm` measures, in order: texts cut, vocabs trained, ids written, one record after another."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from bench.cases import LmQuick
+from bench.cases import LmPostTrainingCase, LmQuick
 from bench.commands.lm import Ids, generate_record, step_record
+from bench.commands.lm_post_training import Base, post_training_record
 from bench.commands.lm_trained import Texts, checkpoint_record, english_record, small_world_record
 from bench.commands.setting import Setting
 from bench.corpora import Corpus
@@ -47,6 +48,38 @@ def lm_run(run: LmRun, setting: Setting) -> Iterator[Record]:
     if cases.lm_english.name in run.chosen:
         seconds = quick.seconds if quick else cases.lm_english.seconds
         yield english_record(_english(run, setting), seconds, run.folder, setting)
+    for about in (cases.lm_sft, cases.lm_dpo):
+        if about.name in run.chosen:
+            about = (
+                replace(about, steps=quick.steps, documents=2 * about.batch_size * quick.steps)
+                if quick
+                else about
+            )
+            yield post_training_record(_base(about, run, setting), about, run.folder, setting)
+
+
+def _base(about: LmPostTrainingCase, run: LmRun, setting: Setting) -> Base:
+    """A model of the case's preset that knows nothing, with a tokenizer that has the tokens of a conversation, as transformers opens both."""
+    from tokenmill.chat import prepare_tokenizer
+    from tokenmill.lm.export import export_model
+    from tokenmill.lm.model import Model
+    from tokenmill.lm.model_config import preset
+    from tokenmill.lm.open_model import LoadedModel
+
+    folder = run.folder / f"base-{about.preset}"
+    text = _beginning(run, setting.cases.lm.training_bytes, setting)
+    vocabulary = train_vocabulary(
+        text,
+        run.folder / f"vocab-{about.preset}",
+        vocab_size=preset(about.preset).vocab_size,
+        pattern=setting.cases.lm.pattern,
+        special_tokens=setting.cases.lm.special_tokens,
+    )
+    tokenizer = prepare_tokenizer(vocabulary.tokenizer, "chat")
+    if not folder.exists():
+        model = Model(preset(about.preset, vocab_size=tokenizer.vocab_size), seed=0)
+        export_model(LoadedModel(model, tokenizer, 0, folder, tokenizer.sha256), folder)
+    return Base(run.corpus, text.path, folder, tokenizer)
 
 
 def _ids(preset: str, run: LmRun, setting: Setting) -> Ids:
