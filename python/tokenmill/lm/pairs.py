@@ -7,6 +7,7 @@ Documents in one row do not look at each other, so that a pair's numbers do not 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tokenmill.dataset.windows import NOT_TRAINED
 from tokenmill.errors import ConfigError
 from tokenmill.lm.batches import Batch, Batches, Rows
 from tokenmill.lm.fitting import Fitting
-from tokenmill.lm.packing import BestFitPlan, Waste
+from tokenmill.lm.packing import BestFitPlan, Waste, narrowest
 from tokenmill.lm.token_data import TokenData
 
 
@@ -49,10 +50,12 @@ class PairBatch(Batch):
         )
 
     def shared_by(self, number: int) -> "list[Batch]":
-        size = -(-len(self.pairs) // number)
-        return [
-            self.source.load(self.pairs[at : at + size]) for at in range(0, len(self.pairs), size)
-        ]
+        """Its pairs in order, cut where parts have about as many tokens: whoever has more keeps the others waiting."""
+        ends = np.cumsum(self.source.tokens_of(self.pairs))
+        wanted = ends[-1] * np.arange(1, number) / number
+        cuts = {int(np.abs(ends - each).argmin()) + 1 for each in wanted} - {len(self.pairs)}
+        bounds = [0, *sorted(cuts), len(self.pairs)]
+        return [self.source.load(self.pairs[start:end]) for start, end in pairwise(bounds)]
 
 
 class PairRows(Rows):
@@ -107,17 +110,22 @@ class PairRows(Rows):
         pairs = self.pairs[np.asarray(rows, dtype=np.int64)]
         return np.stack((2 * pairs, 2 * pairs + 1), axis=1).ravel()
 
+    def tokens_of(self, rows: Sequence[int]) -> Any:
+        """Of each of these pairs, both documents together."""
+        return (self.lengths[self._documents(rows)] - 1).reshape(-1, 2).sum(axis=1)
+
     def num_tokens(self, rows: Sequence[int]) -> int:
-        return int((self.lengths[self._documents(rows)] - 1).sum())
+        return int(self.tokens_of(rows).sum())
 
     def load(self, rows: Sequence[int]) -> PairBatch:
         documents = self._documents(rows)
-        plan = BestFitPlan(self.starts[documents], self.lengths[documents], self.width)
+        lengths = self.lengths[documents]
+        plan = BestFitPlan(self.starts[documents], lengths, narrowest(lengths, self.width))
         packed = Batches(self.data.tokens, plan, self.data.mask, document_mask=True)
         batch = packed.load(range(len(plan)))
         assert batch.segments_BT is not None
         longest = max(sum(size for _, size in plan.pieces(row)) for row in range(len(plan)))
-        used = slice(0, min(longest, self.width - 1))
+        used = slice(0, min(longest, plan.width - 1))
         ids, targets = batch.ids_BT[:, used], batch.targets_BT[:, used]
         segments = batch.segments_BT[:, used]
         # Pieces are numbered within rows; which document each is, the plan knows.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenmill.dataset.windows import NOT_TRAINED
 from tokenmill.errors import ConfigError
 from tokenmill.lm.batches import Batches
-from tokenmill.lm.packing import BestFitPlan, WrappedPlan, best_fit, make_plan
+from tokenmill.lm.packing import BestFitPlan, WrappedPlan, best_fit, make_plan, narrowest
 from tokenmill.lm.permutation import permute
 
 
@@ -62,6 +62,22 @@ def documents(seed: int) -> tuple[np.ndarray, np.ndarray]:
     lengths = [chance.choice([1, 2, 5, 30, 31, 32, 33, 100]) for _ in range(40)]
     ends = np.cumsum(lengths)
     return np.arange(1, ends[-1] + 1, dtype=np.uint16), ends.astype(np.uint64)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rows_as_narrow_as_they_can_be(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    lengths = chance.integers(1, 60, size=chance.integers(1, 20))
+    found = narrowest(lengths, 64)
+    assert lengths.max() <= found <= 64
+    assert best_fit(lengths, found).max() <= best_fit(lengths, 64).max()
+    if found > max(lengths.max(), -(-lengths.sum() // (best_fit(lengths, 64).max() + 1))):
+        assert best_fit(lengths, found - 1).max() > best_fit(lengths, 64).max()
+
+
+def test_a_few_documents_leave_little_padding() -> None:
+    assert narrowest(np.array([50, 50, 50, 50]), 128) == 100
+    assert narrowest(np.array([7]), 128) == 7
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -101,6 +101,9 @@ def test_parts_are_the_whole(drawn: tuple[Any, list[int]], number: int) -> None:
         pairs += part.pairs
         references += part.reference_P2.tolist()
     assert pairs == places
+    tokens = rows.tokens_of(places)
+    most = max(rows.num_tokens(part.pairs) for part in parts if isinstance(part, PairBatch))
+    assert most <= tokens.sum() / number + tokens.max()
     assert references == [[2.0 * place, 2.0 * place + 1] for place in places]
 
 
