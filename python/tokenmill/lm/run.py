@@ -118,6 +118,7 @@ class Run:
             "from": None if self.start is None else self.start.as_json(),
             "settings": self.settings.as_json(),
             "data": {"name": self.train.name, "sha256": self.train.sha256},
+            "documents": dict(self.stage.documents),
             "tokenizer_sha256": self.train.tokenizer_sha256,
             "ranks": self.ranks.world_size,
             "threads": torch.get_num_threads(),
@@ -142,7 +143,6 @@ class Run:
             "compiles": self._compiles(),
             "memory_bytes": counted.memory.total,
             "packing": asdict(self.train_rows.waste),
-            "documents": dict(self.stage.documents),
         }
 
     def _rows_at_once(self) -> int:

@@ -4,8 +4,10 @@
 import json
 import math
 import random
+import statistics
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,15 @@ from bench.cases import load_cases
 from bench.commands.lm import require_near
 from bench.job import BenchError, Job
 from bench.machine import REPOSITORY
-from bench.rounds import Entrant, Track
-from bench.stages import byte_ngrams
+from bench.mixed_lengths import Lengths
+from bench.rounds import Entrant, Track, run_once
+from bench.stages import byte_ngrams, post_train_model, post_train_trl
+from make_conversations import chat_tokenizer, conversations, encode_rows, preferences
+from make_model import small_model
+
+from tokenmill.dataset.dataset import Dataset
+from tokenmill.lm.export import export_model
+from tokenmill.lm.open_model import LoadedModel
 
 CASES = load_cases()
 SEPARATOR = CASES.separator
@@ -62,6 +71,52 @@ def test_steps_and_tokens_are_those_of_transformers(tmp_path: Path) -> None:
     assert any("faster than transformers" in number["what"] for number in step["numbers"])
     assert generate["entrants"][1]["equal"]
     assert [number["what"].split()[0] for number in checkpoint["numbers"]] == ["save", "resume"]
+
+
+def test_lengths_are_drawn_from_a_log_normal() -> None:
+    lengths = Lengths(90, 0.8, 16, 230)
+    drawn = [lengths.draw(random.Random(seed)) for seed in range(2000)]
+    assert drawn == [lengths.draw(random.Random(seed)) for seed in range(2000)]
+    assert min(drawn) >= 16
+    assert max(drawn) <= 230
+    assert 75 < statistics.median(drawn) < 90  # what is longer than allowed is drawn again
+    assert str(lengths) == "log-normal, median 90, σ 0.8, 16 to 230"
+
+
+@pytest.mark.parametrize("stage", ["sft", "dpo"])
+def test_trl_trains_on_the_same_tokens_from_the_same_loss(stage: str, tmp_path: Path) -> None:
+    tokenizer = chat_tokenizer()
+    model = small_model(vocab_size=tokenizer.vocab_size, context=96)
+    export_model(LoadedModel(model, tokenizer, 1, tmp_path, tokenizer.sha256), tmp_path / "base")
+    rows = {"sft": conversations, "dpo": preferences}[stage](16)
+    mode = {"sft": "sft", "dpo": "preference"}[stage]
+    dataset = encode_rows(tmp_path / "rows", rows, mode, tokenizer)
+    ours = Job(
+        program=post_train_model.PROGRAM,
+        path=str(dataset),
+        threads=1,
+        tokenizer=str(tmp_path / "base"),
+        form=stage,
+        size=2,
+        options={"batch_size": 8, "warm_steps": 1, "context": 96},
+    )
+    theirs = replace(
+        ours,
+        program=post_train_trl.PROGRAM,
+        path=str(tmp_path / "rows.jsonl"),
+        form=f"{stage}, {post_train_trl.PLAIN}",
+        out=str(tmp_path / "cache"),
+    )
+    found = [run_once(Entrant("one", job), 300, with_answer=True) for job in (ours, theirs)]
+    (own, own_answer), (other, other_answer) = found
+    assert float(own_answer[0][0]) == pytest.approx(float(other_answer[0][0]), abs=1e-4)
+    # Two steps are all sixteen rows, or pairs; the first one is not timed.
+    assert 0 < other.extra["tokens"] < sum(len(document) for document in Dataset.open(dataset))
+    assert 0.5 < own.extra["used_share"] <= 1
+    assert own.extra["tokens"] > 0
+    for each in (own, other):
+        assert each.extra["step_seconds"] > 0
+        assert each.peak_bytes > each.extra["imported_bytes"] > 0
 
 
 def track(*losses: float) -> Track:
