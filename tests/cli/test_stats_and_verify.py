@@ -37,6 +37,14 @@ def test_stats(path: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("command", ["stats", "inspect"])
+def test_the_folder_of_a_split_leads_to_its_dataset(command: str, path: Path) -> None:
+    done = run(command, path / "validation")
+    assert done.exit_code == 1
+    assert f"`{path / 'validation'}` is a split of the dataset `{path}`" in done.stderr
+    assert "pass `--split validation`" in done.stderr
+
+
 def test_stats_as_json(path: Path) -> None:
     done = run("stats", path, path, "--json", "--top", 2)
     found = json.loads(done.stdout)

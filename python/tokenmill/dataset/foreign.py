@@ -9,6 +9,7 @@ import numpy as np
 
 from tokenmill.dataset.arrays import Array, item_type, map_items, require_size
 from tokenmill.dataset.layouts import llmc, megatron
+from tokenmill.dataset.manifest import manifest_path
 from tokenmill.errors import ConfigError, FormatError
 from tokenmill.storage.files import unreadable
 from tokenmill.tokenizer.token_files import DTYPES
@@ -43,6 +44,11 @@ class ForeignShard:
         return self.known_ends
 
 
+def is_split_folder(path: Path) -> bool:
+    """Whether `path` holds the shards of a split."""
+    return path.is_dir() and any(path.glob("tokens-*.npy"))
+
+
 def open_foreign(path: Path, dtype: str | None) -> ForeignShard:
     """The file at `path`, told by its name and its first bytes."""
     if path.suffix in ("", ".idx") or path.with_suffix(".idx").is_file():
@@ -51,6 +57,11 @@ def open_foreign(path: Path, dtype: str | None) -> ForeignShard:
             _refuse_dtype(path, dtype)
             return _open_megatron(prefix)
     if path.is_dir():
+        if manifest_path(path.parent).is_file() and is_split_folder(path):
+            raise FormatError(
+                f"`{path}` is a split of the dataset `{path.parent}`",
+                f"name the dataset; where a split is wanted, pass `--split {path.name}`",
+            )
         raise FormatError(
             f"`{path}` is no dataset: it has no `manifest.json`",
             "name a .npy, .bin or .ds file in it, or wait until `tokenmill encode` is done",

@@ -1,6 +1,7 @@
 # pyright: basic
 """Whether a run fits the memory there is: before it starts by arithmetic, and in words when it did not."""
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,46 +16,53 @@ from tokenmill.progress import quantity, size
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """What training takes with some rows at once, and what there is."""
+    """What training takes at least, with some rows at once, and what there is."""
 
     config: ModelConfig
     rows: int
     available: int | None
+    precision: str = "fp32"
+    is_frozen: bool = False
+    """Whether adapters are trained and the weights are not."""
 
     @property
     def wanted(self) -> int:
-        return account(self.config, batch_size=self.rows).memory.total
+        return self._least(self.rows)
+
+    def _least(self, rows: int) -> int:
+        """In 16 bits, products are kept in half of the bytes, while weights and all that is kept of them have 32. What is frozen has
+        neither gradients nor moments."""
+        parts = {
+            each.name: each.value
+            for each in account(self.config, batch_size=rows).memory.components
+        }
+        if self.precision != "fp32":
+            parts["activations"] //= 2
+        if self.is_frozen:
+            parts["gradients"] = parts["optimizer"] = 0
+        return sum(parts.values())
+
+    def require(self) -> None:
+        """DeviceError if the arithmetic says that a run cannot fit."""
+        if self.available is not None and self.wanted > self.available:
+            raise self.error()
 
     def most_rows(self) -> int | None:
-        """How many rows at once would fit; 0 if the weights alone do not."""
+        """How many of them would fit at once; 0 if one row does not."""
         if self.available is None:
             return None
-        one = account(self.config, batch_size=1).memory.total
-        each = account(self.config, batch_size=2).memory.total - one
-        fixed = one - each
-        return max(0, (self.available - fixed) // each)
+        return bisect_right(range(1, self.rows + 1), self.available, key=self._least)
 
     def error(self) -> DeviceError:
         there = "" if self.available is None else f", and {size(self.available)} are there"
         asked = f"training with {quantity(self.rows, 'row')} at once takes about {size(self.wanted)}{there}"
         most = self.most_rows()
-        if most == 0:
+        if most == 0 or self.rows == 1:
             return DeviceError(
-                asked, "a smaller `--preset`: the weights and their moments alone do not fit"
+                asked, "a smaller `--preset` or `--context`: one row does not fit either"
             )
         fitting = "fewer" if most is None else f"{min(most, self.rows - 1):,}"
         return DeviceError(asked, f"pass `--micro-batch-size {fitting}`: the steps stay the same")
-
-
-def memory_need(config: ModelConfig, rows: int, device: torch.device) -> MemoryNeed:
-    return MemoryNeed(config, rows, _available(device))
-
-
-def require_memory(config: ModelConfig, rows: int, device: torch.device) -> None:
-    """DeviceError if the arithmetic says that a run cannot fit."""
-    need = memory_need(config, rows, device)
-    if need.available is not None and need.wanted > need.available:
-        raise need.error()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -63,7 +71,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
-def _available(device: torch.device) -> int | None:
+def available_memory(device: torch.device) -> int | None:
     if device.type != "cpu":
         return device_memory(device)
     try:

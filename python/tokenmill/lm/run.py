@@ -22,7 +22,7 @@ from tokenmill.lm.compiling import repays
 from tokenmill.lm.distributed import Ranks, leave_ranks
 from tokenmill.lm.hardware import peak_flops
 from tokenmill.lm.loop import CHECKPOINTS, Loop, StepResult, Watch
-from tokenmill.lm.memory import is_out_of_memory, memory_need, require_memory
+from tokenmill.lm.memory import MemoryNeed, available_memory, is_out_of_memory
 from tokenmill.lm.metrics import Metrics
 from tokenmill.lm.model import Model
 from tokenmill.lm.model_config import ModelConfig
@@ -131,17 +131,16 @@ class Run:
 
     def describe(self) -> dict[str, Any]:
         """What the run is going to cost."""
-        counted = account(self.config, batch_size=self._rows_at_once())
         tokens = round(self.settings.batch_size * self.train_rows.positions_per_row)
         return {
             **self.state(),
-            "parameters": counted.parameters.total,
+            "parameters": account(self.config).parameters.total,
             "tokens": self.train.num_tokens,
             "tokens_per_step": tokens,
             "epochs": self.settings.max_steps * self.settings.batch_size / len(self.train_rows),
             "flops": self._flops(),
             "compiles": self._compiles(),
-            "memory_bytes": counted.memory.total,
+            "memory_bytes": self._memory_need().wanted,
             "packing": asdict(self.train_rows.waste),
         }
 
@@ -151,6 +150,15 @@ class Run:
         rows = min(self.settings.micro_batch_size or share, share)
         return max(1, math.ceil(rows * self.train_rows.positions_per_row / self.config.context))
 
+    def _memory_need(self) -> MemoryNeed:
+        return MemoryNeed(
+            self.config,
+            self._rows_at_once(),
+            available_memory(self.device),
+            self.settings.precision,
+            is_frozen=self.stage.adapt is not None,
+        )
+
     def run(
         self,
         on_step: Callable[[StepResult], None] | None = None,
@@ -159,7 +167,7 @@ class Run:
     ) -> TrainedModel:
         """Train what is left of it."""
         started = time.perf_counter()
-        require_memory(self.config, self._rows_at_once(), self.device)
+        self._memory_need().require()
         if self.device.type == "cpu":
             keep_memory()
         checkpoint = self._found()
@@ -178,7 +186,7 @@ class Run:
             loop.run()
         except Exception as error:
             if is_out_of_memory(error):
-                raise memory_need(self.config, self._rows_at_once(), self.device).error() from error
+                raise self._memory_need().error() from error
             raise
         finally:
             if shown is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tokenmill.dataset.dataset import Dataset
+from tokenmill.dataset.foreign import is_split_folder
 from tokenmill.dataset.manifest import FORMAT, Manifest, manifest_path
 from tokenmill.dataset.settings import EncodeSettings
 from tokenmill.dataset.split_view import SplitView
@@ -247,6 +248,8 @@ def kind_of(address: str | os.PathLike[str], *, has_tokenizer: bool) -> str:
         if kind == FORMAT:
             return "dataset"
     if path.suffix in (".npy", ".bin", ".ds", ".idx") or Path(f"{path}.idx").is_file():
+        return "dataset"
+    if is_split_folder(path):  # not one by itself, but who asks for it means the one it is in
         return "dataset"
     if has_tokenizer:
         return "source"
