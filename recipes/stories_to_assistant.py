@@ -69,6 +69,8 @@ def stories_to_assistant(folder: Path, tiny: bool = False) -> Sequence[Step]:
     def prefer() -> str:
         if tiny:
             write_rows(prefs / "train" / "rows.jsonl", list(preference_rows(0, 120)))
+            held_back = preference_rows(0, 40, start=10_000)
+            write_rows(prefs / "validation" / "rows.jsonl", list(held_back))
         else:
             tm.pull("oasst1", prefs)
         tokenizer = tm.lm.open_model(sft).tokenizer
