@@ -23,7 +23,7 @@ from bench.commands.setting import (
     package_version,
 )
 from bench.corpora import Corpus
-from bench.job import Job
+from bench.job import BenchError, Job
 from bench.mixed_lengths import Lengths, Speaker, write_conversations, write_pairs
 from bench.rounds import Entrant, Track, run_answers, run_once, run_rounds
 from bench.stages import post_train_model, post_train_trl
@@ -89,7 +89,10 @@ def post_training_record(
         require_near(track, tracks[0], about.max_difference)
     run_rounds(tracks, setting.plan)
     require_done(tracks[:1])
-    tracks += [_once(entrant, setting) for entrant in peers if entrant.job.form.endswith(DEFAULTS)]
+    for entrant in peers:
+        if entrant.job.form.endswith(DEFAULTS):
+            tracks.append(_once(entrant, setting))
+            require_near(tracks[-1], tracks[0], about.max_difference)
     entrants = [_entrant(track) for track in tracks]
     missing = [missing_record(each, setting.threads) for each in absent]
     record = make_record(
@@ -134,7 +137,14 @@ def _once(entrant: Entrant, setting: Setting) -> Track:
     """The fewest steps of which one can be timed."""
     short = replace(entrant.job, size=2, options={**entrant.job.options, "warm_steps": 1})
     track = Track(replace(entrant, job=short))
-    outcome, track.answer = run_once(track.entrant, setting.plan.timeout_seconds, with_answer=True)
+    try:
+        outcome, track.answer = run_once(
+            track.entrant, setting.plan.timeout_seconds, with_answer=True
+        )
+    except BenchError as error:
+        track.failure = str(error)
+        setting.plan.say(f"  once  {entrant.label}, {DEFAULTS}: {track.failure}")
+        return track
     track.outcomes = [outcome]
     setting.plan.say(f"  once  {entrant.label}, {DEFAULTS}: {outcome.seconds:.1f} s")
     return track

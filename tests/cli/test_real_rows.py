@@ -12,6 +12,7 @@ import pydoc_data.topics
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import loopback
 import pytest
@@ -138,20 +139,26 @@ def losses(run: str, kind: str) -> list[float]:
     return [record["loss"] for record in read_metrics(Path(run)) if record["kind"] == kind]
 
 
-def test_alpaca(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def encoded(folder: Path) -> dict[str, Any]:
+    """What `encode` says of Alpaca, on which `sft` is trained."""
     told = json.loads(
         call("encode", "alpaca", "--tokenizer", "tok", "--out", "chats", "--mode", "sft", "--json")
     )
+    steps = ("--max-steps", 80, "--batch-size", 8, "--lr", 0.003, "--eval-every", 20)
+    call("lm", "sft", "--base", "base", "--data", "chats", "--out", "sft", *steps, *QUIET)
+    return told
+
+
+def test_alpaca(encoded: dict[str, Any]) -> None:
     data = Dataset.open("chats")
     rows = rows_of("train")
     useful = [row for row in rows if row["output"]]
     assert data["train"].num_documents == len(useful) < len(rows)
-    assert told["report"]["left_out"]["empty_completion"] > 0
+    assert encoded["report"]["left_out"]["empty_completion"] > 0
     # What is trained on is the answer and its end, to the letter.
     for number in range(0, len(useful), 17):
         assert trained_text(data, number) == useful[number]["output"] + END
-    steps = ("--max-steps", 80, "--batch-size", 8, "--lr", 0.003, "--eval-every", 20)
-    call("lm", "sft", "--base", "base", "--data", "chats", "--out", "sft", *steps, *QUIET)
     found = losses("sft", "validation")
     assert found[-1] < found[0] - 0.1
     run = json.loads(Path("sft/run.json").read_text())
@@ -169,7 +176,8 @@ def trained_text(data: Dataset, number: int) -> str:
     return data.tokenizer.decode(data["train"].document(number)[mask == 1].tolist())
 
 
-def test_hh_rlhf(folder: Path) -> None:
+@pytest.mark.usefixtures("encoded")
+def test_hh_rlhf() -> None:
     told = json.loads(
         call(
             *("encode", "hh-rlhf.jsonl.gz", "--tokenizer", "sft/tokenizer", "--out", "pairs"),

@@ -9,6 +9,7 @@ from random_corpora import TIES, random_corpora
 
 import tokenmill as tm
 from tokenmill import _core
+from tokenmill.errors import ConfigError
 from tokenmill.train.backends import rust_cpu, torch_device
 from tokenmill.train.settings import TrainSettings
 
@@ -48,6 +49,12 @@ def test_real_text(ties: str) -> None:
     found = torch_device.learn_merges(counts, settings, 1, lambda done, _: told.append(done))
     assert found == wanted
     assert told == [256, 512, 768]
+
+
+def test_counts_that_would_not_add_up() -> None:
+    counts = _core.Counts.from_mapping({b"ab": 2**61})
+    with pytest.raises(ConfigError, match="devices add up to"):
+        torch_device.learn_merges(counts, TrainSettings(vocab_size=258), 1, None)
 
 
 def test_counts_beyond_32_bits() -> None:

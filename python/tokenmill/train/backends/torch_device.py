@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from tokenmill import _core
+from tokenmill.errors import ConfigError
 from tokenmill.reference import HUGGINGFACE_ORDER
 from tokenmill.train.backends.backend import LearnedMerges, Progress
 from tokenmill.train.settings import NUM_BYTES, TrainSettings
@@ -133,7 +134,11 @@ class _Training:
         ends = np.frombuffer(offsets, dtype=np.int64)
         lengths = np.diff(ends)
         weights = np.frombuffer(numbers, dtype=np.uint64)
-        assert not len(weights) or weights.max() < 2**62
+        if counts.total_bytes >= LAST:  # no sum of counts is larger
+            raise ConfigError(
+                f"the counted text has {counts.total_bytes:,} bytes, and devices add up to {LAST:,}",
+                "the engine counts further: leave the device out",
+            )
         weights = weights.astype(np.int64)
         self.training_tokens = int((lengths * weights).sum())
         # One cell before the first, and one behind each.
